@@ -33,7 +33,7 @@ def col(
     """Declare one column: meaning, unit and source go into the database comment and the dictionary.
 
     `ge`/`le` bound the value, `key=True` puts it into the row key, `one_of` lists the allowed words,
-    `at_publish=True` marks a column that publish computes and the lake does not hold.
+    `at_publish=True` marks a column that is computed at publish from the whole table; the lake does not hold it.
     """
     text = meaning + (f" [{unit}]" if unit else "")
     info = {"unit": unit, "source": source, "at_publish": at_publish, "one_of": tuple(one_of), "meaning": meaning}
@@ -51,6 +51,7 @@ def table_info(
     fact_key: Sequence[str] = (),
     value: Sequence[str] = (),
     checks: Sequence[tuple[str, str, str]] = (),
+    steady: Sequence[str] = (),
     partition_by: Sequence[str] = (),
     publish_as: Literal["table", "view"] = "table",
 ) -> dict[str, Any]:
@@ -58,13 +59,15 @@ def table_info(
 
     comment: one sentence, then "Grain: …. Key: …." · fact_key: what a fact is about (vintages and sources of
     one fact share it) · value: the columns whose change makes a new version · checks: extra suite rules as
-    (name, severity `critical`|`warning`, SQL condition that a BAD row satisfies).
+    (name, severity `critical`|`warning`, SQL condition that a BAD row satisfies) · steady: numeric columns whose
+    median cannot jump a hundredfold between two batches of a stream (default: the value columns).
     """
     info = {
         "kind": kind,
         "fact_key": tuple(fact_key),
         "value": tuple(value),
         "checks": tuple(checks),
+        "steady": tuple(steady),
         "partition_by": tuple(partition_by),
         "publish_as": publish_as,
     }
@@ -140,7 +143,8 @@ def qualified_name(model: type[SQLModel]) -> str:
 def lake_columns(model: type[SQLModel]) -> list[sa.Column[Any]]:
     """Columns the lake stores: the table's own first, provenance after them."""
     columns = [c for c in table_of(model).columns if not c.info.get("at_publish")]
-    return sorted(columns, key=lambda c: c.name in Provenance.model_fields)
+    last = Provenance.model_fields if issubclass(model, Provenance) else ()
+    return sorted(columns, key=lambda c: c.name in last)
 
 
 def lake_schema(model: type[SQLModel]) -> pl.Schema:

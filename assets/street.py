@@ -1,0 +1,276 @@
+"""The street for one source: payloads → archive → parse → derive → gate → land.
+
+Belongs here: which archived documents still have to be landed, and in which order the stages run. Does not belong
+here: a rule about rows (`landing.py`, `warehouse.quality`), fetching, Dagster, publishing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from assets.derive import derive
+from assets.landing import Landed, Part, land, mark, parser_mark, write_quarantine
+from sources.base import FetchError, ParseError, Parsed, Payload, Reject, Source, Web
+from warehouse.archive import Archive, Document, Kept
+from warehouse.home import Home
+from warehouse.lake import Lake
+from warehouse.schema import tables
+from warehouse.schema.declare import lake_schema
+
+PARSE_CHUNK = 400
+
+
+@dataclass(slots=True)
+class StreetReport:
+    """What one source's run did. `problem` is set when the source could not be fetched."""
+
+    source: str
+    received: int = 0
+    landed: list[Landed] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    still_blocked: list[tuple[str, str]] = field(default_factory=list)
+    problem: str = ""
+    offline: bool = False
+
+    @property
+    def rows_landed(self) -> int:
+        """Rows written in all tables."""
+        return sum(one.counts.landed for one in self.landed)
+
+    @property
+    def rows_known(self) -> int:
+        """Rows that were already there."""
+        return sum(one.counts.duplicate for one in self.landed)
+
+    @property
+    def failed(self) -> bool:
+        """Did anything go wrong that a person must look at?"""
+        return bool(self.unreadable or self.still_blocked or (self.problem and not self.offline)) or any(
+            one.reason for one in self.landed
+        )
+
+    def complaints(self) -> Iterator[str]:
+        """One line for each thing that went wrong."""
+        if self.problem:
+            yield f"{self.source}: {self.problem}"
+        for url, reason in self.unreadable:
+            yield f"{self.source}: {url}: {reason}"
+        for one in self.landed:
+            if one.reason:
+                yield f"{one.table}: blocked, nothing of it landed: {one.reason}"
+        for url, reason in self.still_blocked:
+            yield f"{self.source}: {url}: still blocked: {reason}"
+
+
+def fetch_into_archive(home: Home, source: Source, web: Web) -> StreetReport:
+    """Ask the source for what is new and keep it; a failure is reported, not raised."""
+    report = StreetReport(source.name)
+    archive = Archive(home.archive)
+    try:
+        for payload in source.fetch(web):
+            keep(archive, payload)
+            report.received += 1
+    except FetchError as error:
+        report.problem = str(error)
+    for url in getattr(web, "not_modified", ()):
+        archive.checked(url, dt.datetime.now(dt.UTC))
+    return report
+
+
+def keep(archive: Archive, payload: Payload) -> Kept:
+    """Put one payload into the archive."""
+    return archive.put(
+        Document(
+            source=payload.source,
+            stream=payload.stream,
+            url=payload.url,
+            media_type=payload.media_type,
+            retrieved_at=payload.retrieved_at,
+            body=payload.open(),
+            status=payload.status,
+            etag=payload.etag,
+            last_modified=payload.last_modified,
+            meta=payload.meta,
+        )
+    )
+
+
+def land_pending(home: Home, source: Source, report: StreetReport | None = None, *, load_id: str = "") -> StreetReport:
+    """Land every archived document of the source that has not been landed under its parser's version."""
+    report = report or StreetReport(source.name)
+    archive, lake = Archive(home.archive), Lake(home.lake)
+    load_id = load_id or uuid.uuid4().hex
+    if source.landing == "snapshot":
+        _land_snapshot(archive, lake, source, report, load_id)
+    else:
+        _land_append(archive, lake, source, report, load_id)
+    _still_blocked(archive, source, report)
+    return report
+
+
+def _land_append(archive: Archive, lake: Lake, source: Source, report: StreetReport, load_id: str) -> None:
+    kept = archive.of_source(source.name)
+    outdated = any(
+        (made := lake.transaction_version(tables()[t], parser_mark(source.name))) is not None and made < source.version
+        for t in source.tables
+    )
+    pending = kept if outdated else _pending(lake, source, kept)
+    step = len(pending) if outdated else PARSE_CHUNK
+    for start in range(0, len(pending), max(step, 1)):
+        chunk = pending[start : start + step]
+        _land_documents(archive, lake, source, chunk, report, load_id, whole=outdated)
+
+
+def _land_snapshot(archive: Archive, lake: Lake, source: Source, report: StreetReport, load_id: str) -> None:
+    """Only the document seen last in each stream counts; it replaces what its source said before."""
+    newest: dict[str, Kept] = {}
+    for kept in sorted(archive.of_source(source.name), key=lambda k: (k.checked_at, k.retrieved_at)):
+        newest[kept.stream] = kept
+    wanted = [k for k in newest.values() if not _is_current(lake, source, k) and not _judged(k, source)]
+    if wanted:
+        _land_documents(archive, lake, source, wanted, report, load_id, whole=True)
+
+
+def _is_current(lake: Lake, source: Source, kept: Kept) -> bool:
+    model = tables().get(kept.stream)
+    for name in [kept.stream] if model else source.tables:
+        last: list[str] = []
+        version = None
+        for commit in lake.history(tables()[name]):
+            if commit["source"] == source.name and commit["status"] != "blocked":
+                last = commit["stats"].get("", {}).get("payload_ids", [])
+        version = lake.transaction_version(tables()[name], parser_mark(source.name))
+        if kept.payload_id not in last or version != source.version:
+            return False
+    return True
+
+
+def _judged(kept: Kept, source: Source) -> bool:
+    return kept.outcome in ("blocked", "unreadable") and kept.version == source.version
+
+
+def _pending(lake: Lake, source: Source, kept: Sequence[Kept]) -> list[Kept]:
+    open_ones = [k for k in kept if not _judged(k, source)]
+    marks = {mark(k.payload_id, source.version): k for k in open_ones}
+    missing: set[str] = set()
+    for name in source.tables:
+        missing |= set(marks) - lake.landed(tables()[name], marks)
+    return [k for m, k in marks.items() if m in missing]
+
+
+def _land_documents(
+    archive: Archive,
+    lake: Lake,
+    source: Source,
+    documents: Sequence[Kept],
+    report: StreetReport,
+    load_id: str,
+    *,
+    whole: bool,
+) -> None:
+    read: list[tuple[Kept, Parsed]] = []
+    for kept in documents:
+        try:
+            parsed = source.parse(_payload(archive, kept))
+            frames = derive(source.name, parsed.frames, lake)
+        except ParseError as error:
+            _unreadable(archive, lake, source, kept, str(error), report)
+            continue
+        read.append((kept, Parsed(frames, parsed.rejects)))
+    for name in _tables_to_land(source, read):
+        parts = [_part(kept, parsed, name, source) for kept, parsed in read]
+        if whole and source.landing == "snapshot":
+            parts = [p for p, (_, parsed) in zip(parts, read, strict=True) if _speaks_of(parsed, name)]
+        if not parts:
+            continue
+        landed = land(lake, tables()[name], source.name, parts, load_id=load_id, version=source.version, replace=whole)
+        report.landed.append(landed)
+        for payload_id, why in landed.blocked_payloads.items():
+            archive.settle(payload_id, "blocked", source.version, why)
+    blocked = {p for one in report.landed for p in one.blocked_payloads}
+    for kept, _ in read:
+        if kept.payload_id not in blocked:
+            archive.settle(kept.payload_id, "landed", source.version)
+
+
+def _tables_to_land(source: Source, read: Sequence[tuple[Kept, Parsed]]) -> list[str]:
+    found = {t for _, parsed in read for t in parsed.frames} | {r.table for _, parsed in read for r in parsed.rejects}
+    strange = found - set(source.tables)
+    if strange:
+        raise ParseError(f"{source.name} gave rows for {', '.join(sorted(strange))}, which it does not declare")
+    return [t for t in source.tables if read]
+
+
+def _speaks_of(parsed: Parsed, name: str) -> bool:
+    return name in parsed.frames or any(r.table == name for r in parsed.rejects)
+
+
+def _part(kept: Kept, parsed: Parsed, name: str, source: Source) -> Part:
+    model = tables()[name]
+    frame = parsed.frames.get(name)
+    if frame is None:
+        frame = pl.DataFrame(schema=lake_schema(model))
+    else:
+        schema = lake_schema(model)
+        stamps: Mapping[str, object] = {
+            "source": source.name,
+            "payload_sha256": kept.payload_sha256,
+            "retrieved_at": kept.retrieved_at,
+        }
+        frame = frame.with_columns(pl.lit(v).cast(schema[k]).alias(k) for k, v in stamps.items() if k in schema)
+    rejects: list[Reject] = [r for r in parsed.rejects if r.table == name]
+    return Part(kept.payload_id, kept.stream, kept.payload_sha256, frame, rejects)
+
+
+def _payload(archive: Archive, kept: Kept) -> Payload:
+    return Payload(
+        source=kept.source,
+        url=kept.url,
+        retrieved_at=kept.retrieved_at,
+        media_type=kept.media_type,
+        body=lambda: archive.open(kept),
+        stream=kept.stream,
+        status=kept.status,
+        etag=kept.etag,
+        last_modified=kept.last_modified,
+        meta=kept.meta,
+    )
+
+
+def _unreadable(  # noqa: PLR0917 - one call site
+    archive: Archive, lake: Lake, source: Source, kept: Kept, why: str, report: StreetReport
+) -> None:
+    with archive.open(kept) as stream:
+        head = stream.read(500).decode("utf-8", "replace")
+    row = {"rule": "the document can be read", "reason": why, "locator": kept.url, "raw": head}
+    frame = pl.DataFrame([{**row, "payload_sha256": kept.payload_sha256}])
+    write_quarantine(lake, source.name, "", frame)
+    archive.settle(kept.payload_id, "unreadable", source.version, why)
+    report.unreadable.append((kept.url, why))
+
+
+def _still_blocked(archive: Archive, source: Source, report: StreetReport) -> None:
+    """A stream whose newest document was refused earlier stays a failure until a good one arrives."""
+    newest: dict[str, Kept] = {}
+    for kept in archive.of_source(source.name):
+        newest[kept.stream] = kept
+    fresh = {p for one in report.landed for p in one.blocked_payloads}
+    said = {url for url, _ in report.unreadable}
+    for kept in newest.values():
+        if kept.outcome in ("blocked", "unreadable") and kept.payload_id not in fresh and kept.url not in said:
+            report.still_blocked.append((kept.url, kept.reason))
+
+
+def receive(home: Home, source: Source, payloads: Iterable[Payload]) -> StreetReport:
+    """Local payloads through the same street: keep them all, then land what is pending."""
+    report = StreetReport(source.name)
+    archive = Archive(home.archive)
+    for payload in payloads:
+        keep(archive, replace(payload, source=source.name))
+        report.received += 1
+    return land_pending(home, source, report)

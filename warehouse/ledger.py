@@ -1,0 +1,57 @@
+"""The load ledger: `ops.loads`, copied from the commits themselves.
+
+Belongs here: copying. Does not belong here: counting (the commit carries its counts).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import polars as pl
+
+from warehouse.lake import Counts, Lake, Load
+from warehouse.schema import tables
+from warehouse.schema.declare import lake_schema, table_of
+from warehouse.schema.ops import LoadRecord
+
+
+def copy_commits(lake: Lake) -> int:
+    """Append one ledger row for each commit that has none yet; returns how many. Safe to repeat."""
+    have = (
+        lake.scan(LoadRecord).group_by("table_name").agg(pl.col("delta_version").max()).collect().iter_rows()
+        if lake.exists(LoadRecord)
+        else iter(())
+    )
+    seen = {str(name): int(version) for name, version in have}
+    rows = []
+    for name, model in tables().items():
+        if table_of(model).info["kind"] == "ledger":
+            continue
+        for commit in lake.history(model, since=seen.get(name, -1)):
+            rows.append(
+                {
+                    "table_name": name,
+                    "delta_version": commit["version"],
+                    "load_id": commit["load_id"],
+                    "source": commit["source"],
+                    "status": commit["status"],
+                    "committed_at": dt.datetime.fromtimestamp(commit["at_ms"] / 1000, dt.UTC),
+                    "rows_read": commit["read"],
+                    "rows_landed": commit["landed"],
+                    "rows_rejected": commit["rejected"],
+                    "rows_duplicate": commit["duplicate"],
+                    "payloads": commit["payloads"],
+                    "reason": commit["reason"],
+                }
+            )
+    if not rows:
+        return 0
+    frame = pl.DataFrame(rows, schema=lake_schema(LoadRecord))
+
+    def prepare(_handle: object, _todo: list[str]) -> tuple[pl.DataFrame, Load] | None:
+        there = lake.scan(LoadRecord).select("table_name", "delta_version").collect()
+        fresh = frame.join(there, on=["table_name", "delta_version"], how="anti")
+        return (fresh, Load("", "ledger", Counts(fresh.height, fresh.height))) if fresh.height else None
+
+    lake.commit(LoadRecord, [], prepare)
+    return frame.height

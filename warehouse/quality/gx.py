@@ -1,0 +1,121 @@
+"""The one place that runs Great Expectations, by SQL push-down on DuckDB.
+
+Belongs here: running a suite over Parquet files or a published table. Does not belong here: which rules there are
+(`suite.py`), what follows from a failure (the street).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from warehouse.quality.batches import Outcome
+from warehouse.quality.suite import Expectation
+
+# GX fetches after it has given the connection back; a rollback on return would empty the cursor.
+ENGINE = {
+    "isolation_level": "AUTOCOMMIT",
+    "skip_autocommit_rollback": True,
+    "pool_reset_on_return": None,
+    "connect_args": {"read_only": True},
+}
+SAMPLE_ROWS = 5
+
+
+def validate_files(files: Sequence[Path], suite: Sequence[Expectation]) -> list[Outcome]:
+    """Run a suite over Parquet files seen as one table."""
+    with tempfile.TemporaryDirectory(prefix="almanac-gate-") as folder:
+        database = Path(folder) / "gate.duckdb"
+        listed = ", ".join(_quote(str(f)) for f in files)
+        with duckdb.connect(str(database)) as con:
+            con.execute("set TimeZone = 'UTC'")
+            con.execute(f"create view candidate as select * from read_parquet([{listed}], hive_partitioning = false)")
+        return validate_table(database, "candidate", suite)
+
+
+def validate_table(
+    database: Path, table: str, suite: Sequence[Expectation], schema: str | None = None
+) -> list[Outcome]:
+    """Run a suite over one table or view of a DuckDB file: first yes or no, then details of what failed."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import great_expectations as gx
+        import great_expectations.expectations as gxe
+
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+        source = context.data_sources.add_sql("gate", connection_string=f"duckdb:///{database}", kwargs=ENGINE)
+        asset = source.add_table_asset(table, table_name=table, schema_name=schema)
+        batch = asset.add_batch_definition_whole_table("all").get_batch()
+        try:
+            built = [getattr(gxe, e.kind)(**e.arguments) for e in suite]
+            quick = batch.validate(gx.ExpectationSuite(name="quick", expectations=built), result_format="BOOLEAN_ONLY")
+            verdicts = _by_order(quick, built)
+            outcomes = []
+            for expectation, rule, result in zip(suite, built, verdicts, strict=True):
+                if result.success:
+                    outcomes.append(Outcome(expectation.name, expectation.severity, passed=True))
+                else:
+                    detail = batch.validate(rule, result_format="COMPLETE")
+                    outcomes.append(_failure(expectation, detail))
+            return outcomes
+        finally:
+            source.get_execution_engine().close()
+
+
+def _by_order(result: Any, built: Sequence[Any]) -> list[Any]:
+    """GX groups results by column; put them back into the order of the suite."""
+    left = list(result.results)
+    ordered = []
+    for rule in built:
+        found = _match(left, rule.configuration)
+        left.remove(found)
+        ordered.append(found)
+    return ordered
+
+
+def _match(results: list[Any], config: Any) -> Any:
+    wanted = {k: v for k, v in config.kwargs.items() if k != "batch_id"}
+    for result in results:
+        got = result.expectation_config
+        if got.type == config.type and {k: v for k, v in got.kwargs.items() if k != "batch_id"} == wanted:
+            return result
+    raise LookupError(f"great_expectations gave no result for {config.type} {wanted}")
+
+
+def _failure(expectation: Expectation, detail: Any) -> Outcome:
+    if detail.exception_info and _raised(detail.exception_info):
+        return Outcome(expectation.name, expectation.severity, passed=False, sample=_raised(detail.exception_info))
+    result = dict(detail.result or {})
+    count = result.get("unexpected_count")
+    if count is None and isinstance(result.get("observed_value"), int):
+        count = result["observed_value"]
+    rows = (result.get("details") or {}).get("unexpected_rows") or result.get("partial_unexpected_list")
+    shown = rows[:SAMPLE_ROWS] if isinstance(rows, list) else (rows or result.get("observed_value"))
+    return Outcome(
+        expectation.name,
+        expectation.severity,
+        passed=False,
+        unexpected_count=count,
+        sample=json.dumps(shown, default=str, ensure_ascii=False)[:2000],
+    )
+
+
+def _raised(info: Any) -> str:
+    entries = [info] if "exception_message" in info else list(info.values())
+    for entry in entries:
+        if isinstance(entry, dict) and entry.get("raised_exception"):
+            return f"the rule could not be evaluated: {str(entry.get('exception_message')).splitlines()[0][:300]}"
+    return ""
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,84 @@
+"""The expectation suite of a table as data, read off its declaration.
+
+Belongs here: which expectations, with which severity. Does not belong here: running them (`gx.py`): importing
+Great Expectations costs seconds, so nothing here does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmodel import SQLModel
+
+from warehouse.quality.rows import identity
+from warehouse.schema.declare import bounds_of, key_of, lake_columns, table_of
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One Great Expectations rule by class name; `critical` blocks a batch, `warning` reports."""
+
+    name: str
+    kind: str
+    arguments: dict[str, Any]
+    severity: str
+
+
+def suite_of(model: type[SQLModel]) -> list[Expectation]:
+    """Columns present, keys given and unique, bounds, allowed words, and the table's own checks."""
+    table = table_of(model)
+    columns = lake_columns(model)
+    out = [
+        Expectation(
+            "the columns are the declared ones",
+            "ExpectTableColumnsToMatchSet",
+            {"column_set": [c.name for c in columns], "exact_match": True},
+            "critical",
+        )
+    ]
+    for column in columns:
+        if not column.nullable or column.primary_key:
+            out.append(
+                Expectation(
+                    f"{column.name} is given", "ExpectColumnValuesToNotBeNull", {"column": column.name}, "critical"
+                )
+            )
+        low, high = bounds_of(model, column.name)
+        if low is not None or high is not None:
+            bounds = {k: v for k, v in (("min_value", low), ("max_value", high)) if v is not None}
+            name = f"{column.name} is between {_text(low)} and {_text(high)}"
+            out.append(
+                Expectation(name, "ExpectColumnValuesToBeBetween", {"column": column.name, **bounds}, "critical")
+            )
+        if column.info["one_of"]:
+            words = list(column.info["one_of"])
+            out.append(
+                Expectation(
+                    f"{column.name} is one of {', '.join(words)}",
+                    "ExpectColumnValuesToBeInSet",
+                    {"column": column.name, "value_set": words},
+                    "critical",
+                )
+            )
+    out.append(_unique(model))
+    for name, severity, bad in table.info["checks"]:
+        query = f"select * from {{batch}} where {bad}"
+        out.append(Expectation(name, "UnexpectedRowsExpectation", {"unexpected_rows_query": query}, severity))
+    return out
+
+
+def _unique(model: type[SQLModel]) -> Expectation:
+    """Facts are unique by key and value (conflicts are kept and shown); everything else by key."""
+    fact = table_of(model).info["kind"] == "fact"
+    columns = list(dict.fromkeys([*key_of(model), *(identity(model) if fact else [])]))
+    listed = ", ".join(f'"{c}"' for c in columns)
+    # One grouped query in SQL: GX's own compound-uniqueness expectation concatenates text for every row.
+    query = f"select {listed}, count(*) as times from {{batch}} group by all having count(*) > 1"
+    return Expectation(
+        f"{', '.join(columns)} is unique", "UnexpectedRowsExpectation", {"unexpected_rows_query": query}, "critical"
+    )
+
+
+def _text(bound: float | None) -> str:
+    return "anything" if bound is None else f"{bound:g}"
