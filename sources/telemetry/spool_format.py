@@ -1,0 +1,212 @@
+"""The bytes of a spool segment: magic, frames, seal. Standard library only: the node agent imports this.
+
+Belongs here: layouts, checksums, and the walk over frames that survives damage. Does not belong here: files and
+their life (`spool.py`), turning frames into tables (`segment.py`).
+
+A segment is `MAGIC`, a header frame (JSON), frames of samples and records, the header frame again, and a seal.
+A frame is its head (sync mark, kind, length, sequence number), a CRC-32 over head and payload, and the payload.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+MAGIC: Final = b"ALMSPOL1"
+SYNC: Final = b"\xa1\x1c\xf7\x0e"
+HEADER, SAMPLES, RECORD = 1, 2, 3
+KINDS: Final = (HEADER, SAMPLES, RECORD)
+HEAD: Final = struct.Struct("<4sBxHIQ")  # sync, kind, rows, payload length, sequence
+CRC: Final = struct.Struct("<I")
+FRAME_BYTES: Final = HEAD.size + CRC.size
+# magic, data length, frames, rows, first and last sample time (µs), flags, CRC of everything before the seal
+SEAL: Final = struct.Struct("<8sQQQqqII")
+SEAL_MAGIC: Final = b"ALMSEAL1"
+CLEAN, RECOVERED = 1, 0
+MAX_PAYLOAD: Final = 1 << 24
+ROW_PREFIX: Final = "qHQ"  # sample time in µs, GPU slot, one null bit per column
+CODES: Final[Mapping[str, str]] = {
+    "u1": "B",
+    "u2": "H",
+    "u4": "I",
+    "u8": "Q",
+    "i1": "b",
+    "i2": "h",
+    "i4": "i",
+    "i8": "q",
+    "f4": "f",
+    "f8": "d",
+}
+
+
+Body = bytes | mmap.mmap
+
+
+class Column(NamedTuple):
+    """One value of a sample row: lake column it fills, type on disk, unit of the number as written."""
+
+    name: str
+    type: str
+    unit: str
+
+
+def _columns(kind: str, unit: str, names: str) -> list[Column]:
+    return [Column(name, kind, unit) for name in names.split()]
+
+
+GPU_COLUMNS: Final[tuple[Column, ...]] = (
+    *_columns("f8", "W", "power_w power_instant_w power_limit_w module_power_w"),
+    Column("energy_j", "f8", "J"),
+    *_columns("f8", "ratio", "gpu_util_ratio memory_util_ratio graphics_active_ratio sm_active_ratio"),
+    *_columns("f8", "ratio", "sm_occupancy_ratio tensor_active_ratio dram_active_ratio"),
+    *_columns("u8", "bytes", "memory_used_bytes memory_total_bytes memory_reserved_bytes"),
+    *_columns("i2", "°C", "temperature_c memory_temperature_c"),
+    *_columns("u4", "MHz", "sm_clock_mhz memory_clock_mhz graphics_clock_mhz"),
+    Column("performance_state", "u1", ""),
+    Column("fan_speed_ratio", "f8", "ratio"),
+    Column("event_reasons", "u8", ""),
+    *_columns("u8", "ns", "throttle_power_cap_ns throttle_sw_thermal_ns throttle_hw_thermal_ns"),
+    Column("throttle_power_brake_ns", "u8", "ns"),
+    *_columns("u8", "bytes", "nvlink_tx_bytes nvlink_rx_bytes pcie_tx_bytes pcie_rx_bytes"),
+    *_columns("f8", "bytes/s", "nvlink_tx_bytes_per_s nvlink_rx_bytes_per_s pcie_tx_bytes_per_s pcie_rx_bytes_per_s"),
+    *_columns("u1", "", "pcie_link_generation pcie_link_width"),
+    *_columns("u8", "", "pcie_replay_count ecc_corrected_count ecc_uncorrected_count"),
+    *_columns("u4", "", "remapped_corrected_rows remapped_uncorrected_rows"),
+    *_columns("u1", "", "remap_pending remap_failed"),
+    Column("retired_pages", "u4", ""),
+    Column("recovery_action", "u1", ""),
+)
+
+
+class Slot(NamedTuple):
+    """One GPU of the node, as the segment's header names it."""
+
+    gpu_uuid: str
+    gpu_index: int | None = None
+    parent_gpu_uuid: str | None = None
+    accelerator_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A span of a segment that could not be read."""
+
+    offset: int
+    length: int
+    reason: str
+
+
+class Frame(NamedTuple):
+    """A whole frame: `start` is its head, the payload lies in `[begin, end)`."""
+
+    start: int
+    kind: int
+    rows: int
+    sequence: int
+    begin: int
+    end: int
+
+
+def frame(kind: int, sequence: int, payload: bytes | bytearray | memoryview, rows: int = 0) -> bytes:
+    """A frame ready to be written."""
+    head = HEAD.pack(SYNC, kind, rows, len(payload), sequence)
+    return b"".join((head, CRC.pack(zlib.crc32(payload, zlib.crc32(head))), payload))
+
+
+def header_payload(header: Mapping[str, Any]) -> bytes:
+    """A segment's header as bytes; equal headers give equal bytes."""
+    return json.dumps(header, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+
+
+def row_format(columns: Sequence[Column]) -> str:
+    """`struct` format of one sample row. Raises `ValueError` for an unknown type or more than 64 columns."""
+    if len(columns) > 64:  # noqa: PLR2004 - one bit each in the null mask
+        raise ValueError(f"{len(columns)} columns; a sample row has room for 64: split the collector's columns")
+    unknown = [c for c in columns if c.type not in CODES]
+    if unknown:
+        raise ValueError(f"column {unknown[0].name}: type {unknown[0].type!r} is not one of {', '.join(CODES)}")
+    return "<" + ROW_PREFIX + "".join(CODES[c.type] for c in columns)
+
+
+class Seal(NamedTuple):
+    """What the seal says of the bytes before it."""
+
+    length: int
+    frames: int
+    rows: int
+    first_us: int
+    last_us: int
+    flags: int
+    crc: int
+
+    def pack(self) -> bytes:
+        return SEAL.pack(SEAL_MAGIC, *self)
+
+
+def read_seal(body: Body) -> Seal | None:
+    """The seal at the end of a segment, or None where there is none that fits the length."""
+    if len(body) < len(MAGIC) + SEAL.size:
+        return None
+    magic, *rest = SEAL.unpack_from(body, len(body) - SEAL.size)
+    seal = Seal(*rest)
+    return seal if magic == SEAL_MAGIC and seal.length == len(body) - SEAL.size else None
+
+
+def walk(body: Body, end: int) -> Iterator[Frame | Damage]:
+    """Every whole frame in `body[:end]` in order, and every span that is none.
+
+    After a span that cannot be read the walk goes on at the next frame whose checksum holds, so one bad bit
+    costs one frame. Lost frames show as a jump in the sequence where no damage explains them.
+    """
+    at, expected = len(MAGIC), 0
+    if body[:at] != MAGIC[: len(body)]:
+        yield Damage(0, min(at, len(body)), "not the mark of a spool segment")
+    if end < at:
+        yield Damage(end, 0, "torn: the segment ends within its mark")
+        return
+    while at < end:
+        found = _frame_at(body, at, end)
+        if isinstance(found, Frame):
+            if found.sequence != expected:
+                yield Damage(at, 0, f"frames {expected} to {found.sequence - 1} are missing")
+            yield found
+            at, expected = found.end, found.sequence + 1
+            continue
+        following = _next_frame(body, at + 1, end)
+        if following is None:
+            yield Damage(at, end - at, found)
+            return
+        yield Damage(at, following.start - at, found)
+        at, expected = following.start, following.sequence
+
+
+def _frame_at(body: Body, at: int, end: int) -> Frame | str:
+    """The frame that starts at `at`, or why there is none."""
+    if end - at < FRAME_BYTES:
+        return "torn: the frame's head is not whole"
+    sync, kind, rows, length, sequence = HEAD.unpack_from(body, at)
+    if sync != SYNC or kind not in KINDS or length > MAX_PAYLOAD:
+        return "not a frame's head"
+    begin = at + FRAME_BYTES
+    if begin + length > end:
+        return "torn: the frame's payload is not whole"
+    (crc,) = CRC.unpack_from(body, at + HEAD.size)
+    with memoryview(body) as view:
+        if zlib.crc32(view[begin : begin + length], zlib.crc32(view[at : at + HEAD.size])) != crc:
+            return "checksum does not hold"
+    return Frame(at, kind, rows, sequence, begin, begin + length)
+
+
+def _next_frame(body: Body, start: int, end: int) -> Frame | None:
+    at = body.find(SYNC, start, end)
+    while at >= 0:
+        found = _frame_at(body, at, end)
+        if isinstance(found, Frame):
+            return found
+        at = body.find(SYNC, at + 1, end)
+    return None
