@@ -1,0 +1,65 @@
+"""The companies on the watch list: ticker, CIK, fiscal year end.
+
+Belongs here: what is needed to fetch and date their filings. Does not belong here: anything else about a company
+(`ref.entities` holds that).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """One filer. `name` is the lower-case word its registered name starts with; the month is the last of its year."""
+
+    ticker: str
+    cik: int
+    name: str
+    year_end_month: int
+
+    @property
+    def cik10(self) -> str:
+        """CIK as data.sec.gov writes it, with ten digits."""
+        return f"{self.cik:010d}"
+
+
+COMPANIES = (
+    Company("NVDA", 1045810, "nvidia", 1),
+    Company("AMD", 2488, "advanced micro devices", 12),
+    Company("AVGO", 1730168, "broadcom", 10),
+    Company("INTC", 50863, "intel", 12),
+    Company("MU", 723125, "micron", 8),
+    Company("MRVL", 1835632, "marvell", 1),
+    Company("ANET", 1596532, "arista", 12),
+    Company("SMCI", 1375365, "super micro", 6),
+    Company("VRT", 1674101, "vertiv", 12),
+    Company("COHR", 820318, "coherent", 6),
+    Company("LITE", 1633978, "lumentum", 6),
+    Company("FN", 1408710, "fabrinet", 6),
+    Company("CRDO", 1807794, "credo", 4),
+    Company("DELL", 1571996, "dell", 1),
+    Company("TSM", 1046179, "taiwan semiconductor", 12),
+    Company("MSFT", 789019, "microsoft", 6),
+    Company("GOOGL", 1652044, "alphabet", 12),
+    Company("META", 1326801, "meta", 12),
+    Company("AMZN", 1018724, "amazon", 12),
+    Company("ORCL", 1341439, "oracle", 5),
+    Company("CRWV", 1769628, "coreweave", 12),
+    Company("NBIS", 1513845, "nebius", 12),
+)
+BY_CIK = {company.cik: company for company in COMPANIES}
+BY_TICKER = {company.ticker: company for company in COMPANIES}
+# Registered names that differ from today's in filings of earlier years.
+FORMER_NAMES = {1326801: ("facebook",), 820318: ("ii-vi", "ii vi"), 1513845: ("yandex",)}
+
+
+def is_name_of(company: Company, registered: str) -> bool:
+    """Whether a registered name, in any case and spelling of spaces, is this company's."""
+    name = " ".join(registered.lower().replace(",", " ").split())
+    return name.startswith((company.name, *FORMER_NAMES.get(company.cik, ())))
+
+
+def filing_url(cik: int, accession: str) -> str:
+    """The folder of a filing on EDGAR."""
+    return f"https://www.sec.gov/Archives/edgar/data/{cik}/{accession.replace('-', '')}/"
