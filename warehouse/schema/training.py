@@ -10,6 +10,15 @@ import datetime as dt
 
 from warehouse.schema.declare import UTC_TIME, FactVersions, Provenance, col, table_info
 
+PHASES = (
+    "start_up",
+    "data_stall",
+    "exposed_communication",
+    "checkpoint_save",
+    "checkpoint_restore",
+    "evaluation",
+)
+
 
 class TrainingStep(FactVersions, Provenance, table=True):
     """One optimizer step that a training log reports. Grain: step x pass (a rolled-back step runs again)."""
@@ -36,6 +45,9 @@ class TrainingStep(FactVersions, Provenance, table=True):
     segment: int | None = col("stretch of uninterrupted progress in the log, from 0; a restart opens the next", ge=0)
     completed_at: dt.datetime | None = col("when the step was reported, UTC; null where unstated", sa_type=UTC_TIME)
     step_seconds: float | None = col("mean time of a step over the steps the line covers", unit="s", ge=0)
+    step_seconds_basis: str | None = col(
+        "how `step_seconds` is known", one_of=("stated", "timestamps", "samples_per_s")
+    )
     steps_covered: int | None = col("steps since the previous line, over which times are means", unit="step", ge=1)
     tokens: int | None = col("tokens of one step: stated, or batch x sequence length", unit="token", ge=0)
     tokens_basis: str | None = col(
@@ -58,6 +70,30 @@ class TrainingStep(FactVersions, Provenance, table=True):
     model_config_id: str | None = col("model in ref.model_configs")
     is_warm_up: bool | None = col("first steps of a segment: compilation and cold caches; left out of rates")
     framework: str | None = col("dialect of the log")
+    is_synthetic: bool = col("made by the simulator, not measured")
+
+
+class JobPhase(FactVersions, Provenance, table=True):
+    """A stretch of a job's time that was not a training step, as its log states it."""
+
+    __tablename__ = "job_phases"
+    __table_args__ = table_info(
+        "telemetry",
+        "Stretches of job time that are not training steps, from training logs. Grain: one stretch. "
+        "Key: cluster, job_id, attempt, phase, from_at, source, known_at.",
+        kind="fact",
+        fact_key=("cluster", "job_id", "attempt", "phase", "from_at"),
+        value=("to_at",),
+        checks=(("ends_after_start", "critical", "to_at < from_at"),),
+    )
+
+    cluster: str = col("cluster name", key=True)
+    job_id: str = col("job id as in telemetry.jobs", key=True)
+    attempt: int = col("attempt as in telemetry.jobs", key=True, ge=0)
+    phase: str = col("what the time went to", key=True, one_of=PHASES)
+    from_at: dt.datetime = col("start, UTC", key=True, sa_type=UTC_TIME)
+    to_at: dt.datetime | None = col("end, UTC; null where the log does not state it", sa_type=UTC_TIME)
+    step: int | None = col("step at which it happened", ge=0)
     is_synthetic: bool = col("made by the simulator, not measured")
 
 
