@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Reject, Web
+from sources.http_errors import StatusError
+from sources.local_files import local_files, payload_of
 from sources.sec import concepts
 from sources.sec.companies import BY_CIK, COMPANIES, Company, is_name_of
 from sources.sec.documents import document_name, read_json
-from sources.sec.files import payloads_from
 
 RAW_TABLE = "raw.company_facts"
+NOT_FOUND = 404
 _FACT = {
     "start": pl.String,
     "end": pl.String,
@@ -33,6 +36,7 @@ _FACT = {
 _SCHEMA = {"entity": pl.String, "cik": pl.Int64, "concept": pl.String, "unit": pl.String, **_FACT}
 _MONEY = re.compile(r"[A-Z]{3}")
 _CIK_IN_NAME = re.compile(r"CIK(\d{10})")
+_CIK_IN_HEAD = re.compile(r'"cik"\s*:\s*"?(\d{1,10})')
 
 
 class CompanyFacts:
@@ -52,10 +56,18 @@ class CompanyFacts:
     may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:
-        """One payload a company that changed. A refusal ends the run of this source: EDGAR blocks who insists."""
+        """One payload a company that changed. A refusal ends the run of this source: EDGAR blocks who insists.
+
+        404 means a filer without XBRL facts: the next one is asked.
+        """
         for company in COMPANIES:
             url = f"https://data.sec.gov/api/xbrl/companyfacts/CIK{company.cik10}.json"
-            response = web.get(url, max_bytes=64 << 20)
+            try:
+                response = web.get(url, max_bytes=64 << 20)
+            except StatusError as error:
+                if error.status != NOT_FOUND:
+                    raise
+                continue
             if response is not None:
                 yield Payload(
                     source=self.name,
@@ -71,7 +83,9 @@ class CompanyFacts:
 
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
         """Local copies of the same JSON."""
-        return payloads_from(self.name, paths, options, suffixes=(".json",), stream=_stream)
+        for file, name in local_files(paths, (".json",)):
+            payload = payload_of(self.name, file, name, options, media_type="application/json", meta={}, stream="")
+            yield replace(payload, stream=_stream(payload))
 
     def parse(self, payload: Payload) -> Parsed:
         """`raw.company_facts`: one row a fact of the concepts in use. Raises `ParseError`."""
@@ -86,9 +100,11 @@ class CompanyFacts:
         return Parsed({RAW_TABLE: frame.filter(good)}, _rejects(frame.filter(~good), document_name(payload)))
 
 
-def _stream(path: Path) -> str:
-    found = _CIK_IN_NAME.search(path.name)
-    return found.group(0) if found else path.stem
+def _stream(payload: Payload) -> str:
+    """The company's series: the CIK of the file name, else the one the document opens with."""
+    head = payload.read()[:200].decode("utf-8", errors="replace")
+    found = _CIK_IN_NAME.search(document_name(payload)) or _CIK_IN_HEAD.search(head)
+    return f"CIK{int(found.group(1)):010d}" if found else document_name(payload)
 
 
 def _company(document: Mapping[str, object], name: str) -> Company:

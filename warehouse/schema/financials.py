@@ -46,7 +46,7 @@ class Financial(FactVersions, Provenance, table=True):
         checks=(
             _NEGATIVE_SPENDING,
             ("period_in_order", "critical", "period_start is not null and period_start > period_end"),
-            ("known_after_period", "critical", "known_at < cast(period_end as timestamp) - interval 15 day"),
+            ("known_after_period", "warning", "known_at < cast(period_end as timestamp) - interval 15 day"),
             ("usd_equals_value", "critical", "currency = 'USD' and value_usd is distinct from value"),
             ("not_huge", "warning", "abs(value_usd) > 4e11 and period_basis = 'quarter'"),
         ),
