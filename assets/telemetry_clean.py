@@ -1,0 +1,267 @@
+"""From what an agent wrote to table rows: types, SI units, sentinels to null with a reason.
+
+Belongs here: pure functions over a `Batch` of spool segments. Does not belong here: decoding
+(`sources/telemetry/segment.py`), deltas (`telemetry_links.py`), roll-ups, the gate, the lake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+from sqlmodel import SQLModel
+
+from sources.base import AlmanacError
+from sources.telemetry.segment import Batch
+from sources.telemetry.spool_format import Column
+from warehouse.schema.declare import key_of, lake_schema, qualified_name, table_of
+from warehouse.schema.telemetry import GpuSample
+from warehouse.schema.telemetry_fleet import (
+    GpuEvent,
+    Inventory,
+    LinkCounter,
+    NodeState,
+    NullReason,
+    PowerReading,
+)
+
+RECORD_TABLES: Final[Mapping[str, type[SQLModel]]] = {
+    "gpu_event": GpuEvent,
+    "inventory": Inventory,
+    "link_counter": LinkCounter,
+    "node_state": NodeState,
+    "null_reason": NullReason,
+    "power_reading": PowerReading,
+}
+# (unit as written, unit of the column): what to multiply by, then what to divide by
+CONVERSIONS: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
+    ("mW", "W"): (1, 1000),
+    ("mJ", "J"): (1, 1000),
+    ("uJ", "J"): (1, 1_000_000),
+    ("percent", "ratio"): (1, 100),
+    ("basis_points", "ratio"): (1, 10_000),
+    ("KiB", "bytes"): (1 << 10, 1),
+    ("MiB", "bytes"): (1 << 20, 1),
+    ("KiB/s", "bytes/s"): (1 << 10, 1),
+    ("MiB/s", "bytes/s"): (1 << 20, 1),
+    ("us", "ns"): (1000, 1),
+    ("Hz", "MHz"): (1, 1_000_000),
+}
+POWER_PLAUSIBLE_OVER_LIMIT: Final = 2.0  # readings above the limit are real (599.7 W on a 400 W board), not above twice
+_DCGM_FP64_BLANK: Final = 140737488355328.0
+_DCGM_KINDS: Final = 4  # blank, not found, not supported, not permitted
+_UNKNOWN_U64: Final = 2**63 - 16  # DCGM's 64-bit blanks and NVML's all-ones lie at or above
+_INT32_BLANK: Final = 2147483632
+_UNKNOWN_U32: Final = 0xFFFFFFFF
+_CUMULATIVE: Final = ("bytes", "ns", "J")  # what can pass 2³¹ honestly
+_BLANK_REASONS: Final = ("blank", "not_found", "not_supported", "no_permission")
+
+
+class UnitError(AlmanacError):
+    """A collector wrote a unit nobody taught the house; nothing of the batch may land."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """Table rows by qualified table name; rows left out because they repeat another; columns nobody declared."""
+
+    frames: Mapping[str, pl.DataFrame]
+    duplicates: Mapping[str, int]
+    undeclared: Sequence[str]
+
+
+def clean_segments(batch: Batch) -> Cleaned:
+    """Everything the segments hold, ready for the gate. Raises `UnitError`."""
+    frames: dict[str, pl.DataFrame] = {}
+    repeats: dict[str, int] = {}
+    undeclared: set[str] = set()
+    samples, reasons = [], _gaps(batch.records.get("gap"))
+    repeated = 0
+    for columns, raw in batch.samples:
+        frame, why, count = clean_samples(raw, columns)
+        samples.append(frame)
+        reasons.append(why)
+        repeated += count
+        undeclared |= {f"gpu_samples.{c.name}" for c in columns if c.name not in GpuSample.model_fields}
+    if samples:
+        frames["telemetry.gpu_samples"] = pl.concat(samples, rechunk=False)
+        repeats["telemetry.gpu_samples"] = repeated
+    for kind, model in RECORD_TABLES.items():
+        told = [_dated(batch.records[kind], model)] if kind in batch.records else []
+        undeclared |= {f"{table_of(model).name}.{n}" for f in told for n in f.columns if n not in model.model_fields}
+        rows = [conform(frame, model) for frame in told] + (reasons if model is NullReason else [])
+        if rows and any(frame.height for frame in rows):
+            name = qualified_name(model)
+            whole = pl.concat(rows)
+            frames[name] = whole.unique(subset=key_of(model), keep="first", maintain_order=True)
+            repeats[name] = whole.height - frames[name].height
+    return Cleaned(frames, {name: count for name, count in repeats.items() if count}, sorted(undeclared))
+
+
+def clean_samples(raw: pl.DataFrame, columns: Sequence[Column]) -> tuple[pl.DataFrame, pl.DataFrame, int]:
+    """Samples of one layout as `telemetry.gpu_samples` sorted by GPU and time, null reasons, repeats left out.
+
+    Of rows with equal key the first stays. Raises `UnitError`.
+    """
+    known = [c for c in columns if c.name in GpuSample.model_fields]
+    order = pl.concat_str("cluster", "node", "gpu_uuid", "source", separator="\x1f")
+    gpu = raw.select(order.cast(pl.Categorical).to_physical()).to_series()
+    ordered = raw.with_columns(gpu.alias("@gpu")).sort("@gpu", "sampled_at", maintain_order=True)
+    same = (pl.col("@gpu") == pl.col("@gpu").shift(1)) & (pl.col("sampled_at") == pl.col("sampled_at").shift(1))
+    repeats = int(ordered.select(same.sum()).item() or 0)
+    if repeats:
+        ordered = ordered.filter(~same.fill_null(value=False))
+    blanks = _refused(ordered, [(c.name, rule, reason) for c in known for rule, reason in _blank_rules(ordered, c)])
+    ordered = _without(ordered, blanks)
+    converted = ordered.with_columns(_converted(c) for c in known if c.unit != _unit(c.name))
+    refused = _refused(converted, _range_rules(converted))
+    frame = _without(converted, refused).with_columns(pl.col("sampled_at").dt.date().alias("date"))
+    return conform(frame, GpuSample), _reasons(ordered, [*blanks, *refused]), repeats
+
+
+def conform(frame: pl.DataFrame, model: type[SQLModel]) -> pl.DataFrame:
+    """The model's columns in order and type: absent ones null, undeclared ones left out."""
+    schema = lake_schema(model)
+    return frame.select(
+        pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, kind).alias(name)
+        for name, kind in schema.items()
+    )
+
+
+def _unit(column: str) -> str:
+    return table_of(GpuSample).columns[column].info["unit"] or ""
+
+
+def _converted(column: Column) -> pl.Expr:
+    unit = _unit(column.name)
+    if (column.unit, unit) not in CONVERSIONS:
+        raise UnitError(
+            f"column {column.name}: the collector wrote {column.unit!r}, the table holds {unit!r}; "
+            "teach assets/telemetry_clean.py the conversion"
+        )
+    times, over = CONVERSIONS[column.unit, unit]
+    value = pl.col(column.name)
+    if over != 1:  # dividing, not multiplying by 0.001, keeps 65700 mW at exactly 65.7 W
+        return value.cast(pl.Float64) / over
+    return value.cast(pl.Int64) * times
+
+
+Rule = tuple[str, pl.Expr, str]
+Refusal = tuple[str, str, pl.Series, pl.Series]  # column, reason, where, the values as they were
+
+
+def _blank_rules(frame: pl.DataFrame, column: Column) -> list[tuple[pl.Expr, str]]:
+    """What DCGM and NVML write for "no value", found before a unit is applied (and after one was: x 100)."""
+    value = pl.col(column.name)
+    kind = frame.schema[column.name]
+    rules: list[tuple[pl.Expr, str]] = []
+    if kind.is_float():
+        rules.append((value.is_nan(), "not_a_number"))
+        for i, reason in enumerate(_BLANK_REASONS):
+            blank = _DCGM_FP64_BLANK + i
+            rules.append(((value == blank) | (value == blank * 100), reason))
+        rules.append((value >= float(_UNKNOWN_U64), "blank"))
+    elif kind in (pl.UInt64, pl.Int64):
+        rules.append((value >= _UNKNOWN_U64, "blank"))
+    elif kind == pl.UInt32:
+        rules.append((value == _UNKNOWN_U32, "blank"))
+    if column.unit not in _CUMULATIVE and (kind.is_float() or kind in (pl.UInt64, pl.Int64, pl.UInt32, pl.Int32)):
+        rules.append((value.is_between(_INT32_BLANK, _INT32_BLANK + _DCGM_KINDS - 1), "blank"))
+    return rules
+
+
+def _range_rules(frame: pl.DataFrame) -> list[Rule]:
+    """Readings that cannot be, in the columns' own units. Negative numbers are left to the gate, which keeps the row."""
+    rules: list[Rule] = [
+        (name, pl.col(name) > 1, "out_of_range")
+        for name in frame.columns
+        if name.endswith("_ratio") and name != "fan_speed_ratio"
+    ]
+    if "memory_temperature_c" in frame.columns:
+        rules.append(("memory_temperature_c", pl.col("memory_temperature_c") == 0, "zero_without_sensor"))
+    if "power_limit_w" in frame.columns:
+        # The limit is read once a minute; between readings the last one stands.
+        limit = pl.col("power_limit_w").forward_fill().over("@gpu")
+        rules += [
+            (name, pl.col(name) > POWER_PLAUSIBLE_OVER_LIMIT * limit, "implausible")
+            for name in ("power_w", "power_instant_w")
+            if name in frame.columns
+        ]
+    return rules
+
+
+def _refused(frame: pl.DataFrame, rules: Sequence[Rule]) -> list[Refusal]:
+    """The rules that hit anything. All are asked in one pass; most batches hit none."""
+    if not rules or frame.is_empty():
+        return []
+    asked = frame.lazy().select(rule.any().alias(str(i)) for i, (_, rule, _) in enumerate(rules)).collect().row(0)
+    hits = [rule for rule, hit in zip(rules, asked, strict=True) if hit]
+    return [
+        (column, reason, frame.select(rule.fill_null(value=False)).to_series(), frame.get_column(column))
+        for column, rule, reason in hits
+    ]
+
+
+def _without(frame: pl.DataFrame, refused: Sequence[Refusal]) -> pl.DataFrame:
+    for column, _, where, _ in refused:
+        frame = frame.with_columns(pl.when(~where).then(pl.col(column)).alias(column))
+    return frame
+
+
+def _reasons(frame: pl.DataFrame, refused: Sequence[Refusal]) -> pl.DataFrame:
+    """One row for each span of neighbouring samples of a GPU refused for one reason; the first value is kept."""
+    spans = [conform(pl.DataFrame(schema=lake_schema(NullReason)), NullReason)]
+    for column, reason, where, values in refused:
+        bad = (
+            frame.select("cluster", "node", "source", "is_synthetic", "gpu_uuid", "sampled_at", "@gpu")
+            .with_columns(values.cast(pl.String).alias("raw_value"))
+            .with_row_index("@row")
+            .filter(where)
+        )
+        run = (pl.col("@row").cast(pl.Int64) - pl.int_range(pl.len())).alias("@run")
+        spans.append(
+            conform(
+                bad.with_columns(run)
+                .group_by("@gpu", "@run", maintain_order=True)
+                .agg(
+                    pl.first("cluster", "node", "source", "is_synthetic", "raw_value"),
+                    pl.first("gpu_uuid").alias("device"),
+                    pl.first("sampled_at").alias("from_at"),
+                    pl.last("sampled_at").alias("to_at"),
+                    pl.lit("gpu_samples").alias("table_name"),
+                    pl.lit(column).alias("column_name"),
+                    pl.lit(reason).alias("reason"),
+                ),
+                NullReason,
+            )
+        )
+    return pl.concat(spans)
+
+
+def _dated(frame: pl.DataFrame, model: type[SQLModel]) -> pl.DataFrame:
+    if "date" in model.model_fields and "sampled_at" in frame.columns:
+        return frame.with_columns(pl.col("sampled_at").dt.date().alias("date"))
+    return frame
+
+
+def _gaps(frame: pl.DataFrame | None) -> list[pl.DataFrame]:
+    """What the spool had to refuse or drop, as reasons for the whole node."""
+    if frame is None:
+        return []
+    start = pl.coalesce(pl.col("from_at", "created_at"))
+    rows = pl.col("rows") if "rows" in frame.columns else pl.lit(None)
+    return [
+        conform(
+            frame.with_columns(
+                start.alias("from_at"),
+                pl.coalesce(pl.col("to_at"), start).alias("to_at"),
+                pl.lit("*").alias("device"),
+                pl.lit("gpu_samples").alias("table_name"),
+                pl.lit("*").alias("column_name"),
+                rows.cast(pl.String).alias("raw_value"),
+            ),
+            NullReason,
+        )
+    ]
