@@ -1,0 +1,160 @@
+"""Prometheus: answers of its HTTP API (instant and range queries), from files or from the server itself.
+
+Belongs here: the JSON, the queries, back-fill in bounded chunks. Does not belong here: what a metric means.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from sources.base import FetchError, Parsed, ParseError, Payload, Web
+from sources.telemetry_inputs.context import UTC_US, LocalInput, Where, text_of
+from sources.telemetry_inputs.dcgm_exporter import EXPORTER_TABLES
+from sources.telemetry_inputs.exposition import FIELDS, aliases
+from sources.telemetry_inputs.metrics import metric_map, to_frames
+
+URL_VARIABLE = "ALMANAC_PROMETHEUS_URL"
+# Prometheus refuses more than 11,000 points of one series in one answer.
+MOST_POINTS = 10_000
+
+
+class Prometheus(LocalInput):
+    """A Prometheus server that already scrapes GPU exporters."""
+
+    name = "prometheus"
+    publisher = "the operator's Prometheus"
+    homepage = "https://prometheus.io/docs/prometheus/latest/querying/api/"
+    tables = EXPORTER_TABLES
+    media_type = "application/json"
+
+    @property
+    def off_reason(self) -> str:  # type: ignore[override]
+        """Off until the server is named."""
+        return "" if os.environ.get(URL_VARIABLE) else f"set {URL_VARIABLE} to the server, or load saved answers"
+
+    def fetch(self, web: Web) -> Iterator[Payload]:
+        """The known metrics of the last hour at one value a minute. Raises `FetchError`."""
+        base = os.environ.get(URL_VARIABLE)
+        if not base:
+            return
+        now = dt.datetime.now(dt.UTC).replace(second=0, microsecond=0)
+        yield from back_fill(web, base, now - dt.timedelta(hours=1), now, step_s=60)
+
+    def parse(self, payload: Payload) -> Parsed:
+        """Rows from a vector or matrix. Raises `ParseError` for anything else the API answers."""
+        where = Where.of(payload)
+        series = read_answer(text_of(payload, "the answer"), where.options.get("metric"))
+        return to_frames(series, where, "the answer", [])
+
+
+def back_fill(
+    web: Web,
+    base: str,
+    start: dt.datetime,
+    end: dt.datetime,
+    *,
+    step_s: int,
+    metrics: Sequence[str] = (),
+    chunk_s: int = 3600,
+) -> Iterator[Payload]:
+    """Payloads of `query_range` for each metric, none spanning more than `chunk_s` or `MOST_POINTS` points.
+
+    `end` is exclusive from one chunk to the next, so no point comes twice. Raises `FetchError`.
+    """
+    names = list(metrics) or metric_map()["metric"].to_list()
+    seconds = min(chunk_s, MOST_POINTS * step_s)
+    for left, right in chunks(start, end, seconds, step_s):
+        for group in _groups(names):
+            query = {
+                "query": '{__name__=~"' + "|".join(group) + '"}',
+                "start": left.isoformat(),
+                "end": right.isoformat(),
+                "step": str(step_s),
+            }
+            answer = web.get(base.rstrip("/") + "/api/v1/query_range", params=query, conditional=False)
+            if answer is None:
+                raise FetchError("Prometheus answered 304 to a query")
+            stream = urllib.parse.urlsplit(base).netloc.rpartition("@")[2]
+            yield Payload("prometheus", answer.url, answer.retrieved_at, answer.media_type, answer.body, stream)
+
+
+def chunks(
+    start: dt.datetime, end: dt.datetime, seconds: int, step_s: int
+) -> Iterator[tuple[dt.datetime, dt.datetime]]:
+    """Spans (first point, last point) that cover [start, end) with steps of `step_s`, each shorter than `seconds`."""
+    if step_s <= 0 or seconds < step_s:
+        raise FetchError("the step must be positive and fit into the chunk")
+    span = dt.timedelta(seconds=seconds // step_s * step_s)
+    step = dt.timedelta(seconds=step_s)
+    left = start
+    while left < end:
+        right = min(left + span, end)
+        yield left, max(left, right - step)
+        left += span
+
+
+def read_answer(text: str, metric: str | None = None) -> pl.DataFrame:
+    """Series of an API answer as `exposition.read_exposition` gives them; `metric` names series without a name."""
+    data = _data(text)
+    kind = data.get("resultType")
+    if "activeTargets" in data:
+        raise ParseError("the answer lists scrape targets and holds no sample: save /api/v1/query or query_range")
+    if kind not in ("vector", "matrix"):
+        raise ParseError(f"the answer is a {kind or 'document without resultType'}: a vector or matrix was due")
+    results = data.get("result") or []
+    labels = [{k.lower(): v for k, v in r.get("metric", {}).items()} for r in results]
+    values = [[r["value"]] if "value" in r else r.get("values", []) for r in results]
+    frame = pl.DataFrame(
+        {
+            "line": pl.Series(range(1, len(results) + 1), dtype=pl.UInt32),
+            "metric": pl.Series([entry.get("__name__", metric) for entry in labels], dtype=pl.String),
+            **{
+                field: pl.Series([_first(entry, aliases(field)) for entry in labels], dtype=pl.String)
+                for field in FIELDS
+            },
+            "points": pl.Series(
+                [[{"t": float(t), "v": str(v)} for t, v in points] for points in values],
+                dtype=pl.List(pl.Struct({"t": pl.Float64, "v": pl.String})),
+            ),
+        }
+    )
+    if frame["metric"].null_count():
+        raise ParseError("the series carry no metric name (the query computed them): name it with the option metric=")
+    frame = frame.explode("points", empty_as_null=False).unnest("points")
+    at = pl.from_epoch((pl.col("t") * 1e6).round().cast(pl.Int64), time_unit="us").dt.replace_time_zone("UTC")
+    return frame.with_columns(
+        at.cast(UTC_US).alias("at"), pl.col("v").alias("value_text"), pl.lit(0, dtype=pl.Int64).alias("scrape")
+    ).select("line", "metric", "value_text", "at", "scrape", *FIELDS)
+
+
+def _data(text: str) -> dict[str, Any]:
+    try:
+        answer = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ParseError(f"the answer is no JSON (line {error.lineno}): save the body of /api/v1/query") from None
+    if not isinstance(answer, dict) or answer.get("status") != "success":
+        said = answer.get("error", "no status") if isinstance(answer, dict) else "no object"
+        raise ParseError(f"the query failed: {said}")
+    data = answer.get("data")
+    if not isinstance(data, dict):
+        raise ParseError("the answer holds names only: save /api/v1/query or query_range")
+    return data
+
+
+def _first(labels: dict[str, str], spellings: Sequence[str]) -> str | None:
+    return next((labels[s] for s in spellings if labels.get(s)), None)
+
+
+def _groups(names: Sequence[str], most: int = 40) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), most):
+        yield names[start : start + most]
+
+
+SOURCE = Prometheus()
