@@ -1,0 +1,280 @@
+"""A made-up H100 cluster, written through the real spool: what a home without GPUs shows, marked as synthetic.
+
+Belongs here: the numbers and their story. Does not belong here: incidents and records (`synthetic_story.py`),
+the spool. Deterministic: one plan gives the same segments, byte for byte.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from sources.telemetry.spool import SpoolWriter
+from sources.telemetry.spool_format import Slot
+from sources.telemetry.synthetic_story import (
+    HBM_ERROR,
+    LOST,
+    THROTTLED,
+    records,
+)
+
+Kind = Literal["idle", "resident", "training", "inference"]
+KINDS: Final[tuple[Kind, ...]] = ("idle", "resident", "training", "inference")
+ACCELERATOR: Final = "nvidia-h100-sxm5-80gb"
+POWER_LIMIT_W: Final = 700.0
+MEMORY_TOTAL_BYTES: Final = 81559 << 20  # what the driver reports for an 80 GB H100 SXM
+CHECKPOINT_EVERY_S: Final = 1800
+CHECKPOINT_LASTS_S: Final = 60
+_CHUNK_TICKS: Final = 4096
+_DAY_S: Final = 86_400
+
+# kind: mean, spread · power in W (idle 65.7 to 68.7 W and 113.6 W with a model resident were read on real boards)
+_POWER_W: Final = {"idle": (67.2, 0.5), "resident": (113.6, 1.0), "training": (635.0, 18.0), "inference": (330.0, 45.0)}
+_GPU_UTIL: Final = {"idle": (0.0, 0.0), "resident": (0.0, 0.0), "training": (0.99, 0.006), "inference": (0.74, 0.08)}
+_TENSOR: Final = {"idle": (0.0, 0.0), "resident": (0.0, 0.0), "training": (0.43, 0.02), "inference": (0.11, 0.03)}
+_SM: Final = {"idle": (0.0, 0.0), "resident": (0.0, 0.0), "training": (0.91, 0.015), "inference": (0.52, 0.07)}
+_DRAM: Final = {"idle": (0.0, 0.0), "resident": (0.0, 0.0), "training": (0.46, 0.02), "inference": (0.58, 0.06)}
+_MEMORY_USED: Final = {"idle": 0.005, "resident": 0.83, "training": 0.93, "inference": 0.88}
+_NVLINK_BYTES_PER_S: Final = {"idle": 0, "resident": 0, "training": 62e9, "inference": 9e9}
+_PCIE_BYTES_PER_S: Final = {"idle": 2e4, "resident": 2e4, "training": 1.6e9, "inference": 7e8}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Size and window of a synthetic cluster."""
+
+    cluster: str = "synthetic-demo"
+    nodes: int = 2
+    gpus: int = 8
+    start_at: dt.datetime = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
+    seconds: int = _DAY_S
+    interval_s: float = 30.0
+    seed: int = 20261101
+
+    def node(self, number: int) -> str:
+        return f"demo-{number + 1:04d}"
+
+    def gpu_uuid(self, node: int, gpu: int) -> str:
+        return f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{self.cluster}/{node}/{gpu}')}"
+
+    @property
+    def start_us(self) -> int:
+        return int(self.start_at.timestamp()) * 1_000_000
+
+    @property
+    def ticks(self) -> int:
+        return int(self.seconds / self.interval_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a node did from second `from_s` to `to_s` of the plan; a job with one name may span nodes and attempts."""
+
+    node: int
+    from_s: float
+    to_s: float
+    kind: Kind
+    job_id: str | None = None
+    attempt: int = 1
+
+
+# hour from, hour to, kind, job, attempt; even nodes follow the first day, odd nodes the second
+_DAYS: Final[tuple[tuple[tuple[float, float, Kind, str | None, int], ...], ...]] = (
+    (
+        (0, 6.5, "training", "1001", 1),
+        (7, 14, "training", "1002", 1),
+        (15.25, 20, "training", "1002", 2),
+        (20, 22, "resident", "1003", 1),
+    ),
+    (
+        (0, 6, "inference", "1000", 1),
+        (7, 14, "training", "1002", 1),
+        (15.25, 20, "training", "1002", 2),
+        (20, 24, "inference", "1004", 1),
+    ),
+)
+
+
+def phases(plan: Plan) -> Iterator[Phase]:
+    """Every busy phase of every node, in order; between them the node is idle."""
+    for node in range(plan.nodes):
+        for day in range(-(-plan.seconds // _DAY_S)):
+            for begin, end, kind, job, attempt in _DAYS[node % len(_DAYS)]:
+                from_s, to_s = day * _DAY_S + begin * 3600, min(day * _DAY_S + end * 3600, plan.seconds)
+                if from_s < to_s:
+                    yield Phase(node, from_s, to_s, kind, job and f"{job}-{day}-{node // 2}", attempt)
+
+
+def write(plan: Plan, directory: Path | str, *, segment_seconds: float = 21_600.0) -> int:
+    """Write the cluster's segments into `directory`; returns how many samples. Raises `OSError`."""
+    return sum(_write_node(plan, node, directory, segment_seconds) for node in range(plan.nodes))
+
+
+def _write_node(plan: Plan, node: int, directory: Path | str, segment_seconds: float) -> int:
+    now = [0.0]
+    slots = [Slot(plan.gpu_uuid(node, gpu), gpu, None, ACCELERATOR) for gpu in range(plan.gpus)]
+    told = iter(records(plan, node))
+    following = next(told, None)
+    written = 0
+    with SpoolWriter(
+        directory,
+        cluster=plan.cluster,
+        node=plan.node(node),
+        source="nvml",
+        is_synthetic=True,
+        slots=slots,
+        segment_seconds=segment_seconds,
+        fsync_ms=1e12,  # sealed segments are flushed; a power cut costs only another run
+        clock=lambda: now[0],
+        stream_id=uuid.uuid5(uuid.NAMESPACE_OID, repr((plan, node))).hex,
+    ) as spool:
+        for time_us, rows in ticks(plan, node):
+            now[0] = (time_us - plan.start_us) / 1e6
+            while following is not None and following[0] <= time_us:
+                spool.record(following[1], following[2], following[0])
+                following = next(told, None)
+            spool.samples(time_us, rows)
+            written += len(rows)
+    return written
+
+
+def ticks(plan: Plan, node: int) -> Iterator[tuple[int, list[tuple[str, dict[str, Any]]]]]:
+    """Sample time in µs and the rows of each tick of a node, as the spool takes them."""
+    uuids = [plan.gpu_uuid(node, gpu) for gpu in range(plan.gpus)]
+    boards = [_Board(plan, node, gpu) for gpu in range(plan.gpus)]
+    for begin in range(0, plan.ticks, _CHUNK_TICKS):
+        count = min(_CHUNK_TICKS, plan.ticks - begin)
+        seconds = (begin + np.arange(count)) * plan.interval_s
+        kinds = _kinds(plan, node, seconds)
+        chunks = [board.read(seconds, kinds) for board in boards]
+        names = tuple(chunks[0][0])
+        columns = [list(zip(*(values[name].tolist() for name in names), strict=True)) for values, _ in chunks]
+        absent = [gone.tolist() for _, gone in chunks]
+        for i, second in enumerate(seconds.tolist()):
+            rows = [
+                (gpu_uuid, dict(zip(names, column[i], strict=True)))
+                for gpu_uuid, column, gone in zip(uuids, columns, absent, strict=True)
+                if not gone[i]
+            ]
+            yield plan.start_us + round(second * 1e6), rows
+
+
+def _kinds(plan: Plan, node: int, seconds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    kinds = np.zeros(len(seconds), np.int8)
+    for phase in phases(plan):
+        if phase.node == node:
+            kinds[(seconds >= phase.from_s) & (seconds < phase.to_s)] = KINDS.index(phase.kind)
+    return kinds
+
+
+class _Board:
+    """One GPU: its random stream and the counters that go on from chunk to chunk."""
+
+    def __init__(self, plan: Plan, node: int, gpu: int) -> None:
+        self._interval = plan.interval_s
+        self._random = np.random.default_rng((plan.seed, node, gpu))
+        self._place = (node, gpu)
+        self._bias = 1.0 + self._random.uniform(-0.015, 0.015)  # boards of one model differ a little
+        self._counters: dict[str, float] = {"energy_j": float(self._random.integers(1, 10**9))}
+
+    def read(
+        self, seconds: np.ndarray[Any, Any], kinds: np.ndarray[Any, Any]
+    ) -> tuple[dict[str, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+        """Columns of the given seconds (a value each), and where the board was lost."""
+        n = len(seconds)
+        hot = (self._place == THROTTLED[:2]) & (seconds >= THROTTLED[2]) & (kinds == KINDS.index("training"))
+        saving = (kinds == KINDS.index("training")) & (seconds % CHECKPOINT_EVERY_S < CHECKPOINT_LASTS_S)
+        gone = (self._place == LOST[:2]) & (seconds >= LOST[2]) & (seconds < LOST[3])
+        slow = np.where(hot, 0.72, 1.0) * np.where(saving, 0.05, 1.0)
+        power = self._draw(_POWER_W, kinds) * self._bias * np.where(hot, 0.8, 1.0)
+        power = np.clip(np.where(saving, 190.0 + power * 0.02, power), 60.0, POWER_LIMIT_W + 12)
+        broken = (self._place == HBM_ERROR[:2]) & (seconds >= HBM_ERROR[2])
+        temperature = np.round(24.5 + 0.06 * power + np.where(hot, 24.0, 0.0)).astype(np.int64)
+        busy = kinds >= KINDS.index("training")
+        clock = np.where(hot, 1410, np.where(busy, 1980, 345))
+        nvlink = self._grow("nvlink_tx_bytes", _per_kind(_NVLINK_BYTES_PER_S, kinds) * slow)
+        pcie = self._grow("pcie_rx_bytes", _per_kind(_PCIE_BYTES_PER_S, kinds))
+        capped = (power > POWER_LIMIT_W - 8) & ~hot
+        values = {
+            "power_w": np.round(power, 3),
+            "power_instant_w": np.round(np.clip(power + self._random.normal(0, 6, n), 60, None), 3),
+            "power_limit_w": np.full(n, POWER_LIMIT_W),
+            "energy_j": np.round(self._energy(power, gone), 3),
+            "gpu_util_ratio": np.round(np.clip(self._draw(_GPU_UTIL, kinds) * np.where(saving, 0.1, 1), 0, 1), 2),
+            "memory_util_ratio": np.round(np.clip(self._draw(_DRAM, kinds) * slow * 0.8, 0, 1), 2),
+            "graphics_active_ratio": _share(self._draw(_GPU_UTIL, kinds) * slow),
+            "sm_active_ratio": _share(self._draw(_SM, kinds) * slow),
+            "sm_occupancy_ratio": _share(self._draw(_SM, kinds) * slow * 0.33),
+            "tensor_active_ratio": _share(self._draw(_TENSOR, kinds) * slow),
+            "dram_active_ratio": _share(self._draw(_DRAM, kinds) * slow),
+            "memory_used_bytes": (_per_kind(_MEMORY_USED, kinds) * MEMORY_TOTAL_BYTES).astype(np.int64),
+            "memory_total_bytes": np.full(n, MEMORY_TOTAL_BYTES),
+            "memory_reserved_bytes": np.full(n, 478 << 20),
+            "temperature_c": temperature,
+            "memory_temperature_c": temperature + 9,
+            "sm_clock_mhz": clock,
+            "graphics_clock_mhz": clock,
+            "memory_clock_mhz": np.full(n, 2619),
+            "performance_state": np.zeros(n, np.int64),
+            "event_reasons": np.select([hot, capped, ~busy], [0x20, 0x4, 0x1], 0),
+            "throttle_power_cap_ns": self._grow("cap", np.where(capped, 3e8, 0.0)),
+            "throttle_sw_thermal_ns": self._grow("thermal", np.where(hot, 8.5e8, 0.0)),
+            "throttle_hw_thermal_ns": np.zeros(n, np.int64),
+            "throttle_power_brake_ns": np.zeros(n, np.int64),
+            "nvlink_tx_bytes": nvlink,
+            "nvlink_rx_bytes": nvlink,
+            "pcie_tx_bytes": pcie // 2,
+            "pcie_rx_bytes": pcie,
+            "pcie_link_generation": np.full(n, 5),
+            "pcie_link_width": np.full(n, 16),
+            "pcie_replay_count": np.zeros(n, np.int64),
+            "ecc_corrected_count": np.where(broken, 3, 0),
+            "ecc_uncorrected_count": np.where(broken, 1, 0),
+            "remapped_corrected_rows": np.zeros(n, np.int64),
+            "remapped_uncorrected_rows": np.where(broken, 1, 0),
+            "remap_pending": np.where(broken, 1, 0),
+            "remap_failed": np.zeros(n, np.int64),
+            "recovery_action": np.where(broken, 1, 0),
+        }
+        return values, gone
+
+    def _draw(self, table: dict[str, tuple[float, float]], kinds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        mean = np.array([table[kind][0] for kind in KINDS])[kinds]
+        spread = np.array([table[kind][1] for kind in KINDS])[kinds]
+        drawn: np.ndarray[Any, Any] = mean + spread * self._random.standard_normal(len(kinds))
+        return drawn
+
+    def _grow(self, name: str, per_second: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        total = self._counters.get(name, 0.0) + np.cumsum(per_second * self._interval)
+        self._counters[name] = float(total[-1])
+        whole: np.ndarray[Any, Any] = total.astype(np.int64)
+        return whole
+
+    def _energy(self, power: np.ndarray[Any, Any], gone: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The counter: it stands still while the board is lost, and starts again at 0 when it returns."""
+        total: np.ndarray[Any, Any] = self._counters["energy_j"] + np.cumsum(
+            np.where(gone, 0.0, power) * self._interval
+        )
+        back = np.flatnonzero(gone)
+        if back.size and back[-1] + 1 < len(power):
+            total[back[-1] + 1 :] -= total[back[-1]]
+        elif back.size:
+            total[back[-1]] = 0.0
+        self._counters["energy_j"] = float(total[-1])
+        return total
+
+
+def _share(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    share: np.ndarray[Any, Any] = np.round(np.clip(values, 0, 1), 4)
+    return share
+
+
+def _per_kind(table: dict[str, float], kinds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    each: np.ndarray[Any, Any] = np.array([table[kind] for kind in KINDS])[kinds]
+    return each
