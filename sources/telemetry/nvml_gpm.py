@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pynvml
 
-from sources.telemetry.nvml_errors import NO_PREVIOUS_SAMPLE, NOT_SAMPLED, absent_reason, word
+from sources.telemetry.nvml_errors import NO_PREVIOUS_SAMPLE, absent_reason, word
 from sources.telemetry.nvml_reading import Reading
 
 # column -> GPM metric id; all are percentages
@@ -68,7 +68,7 @@ class Gpm:
         """Replace the older sample. Returns why there is no difference, or nothing."""
         gap = None if self._taken_at is None else now - self._taken_at
         if gap is not None and gap < SHORTEST_S:
-            return NOT_SAMPLED
+            return NO_PREVIOUS_SAMPLE
         older, newer = self._samples
         try:
             if self._instance is None:

@@ -130,7 +130,7 @@ TEXT(nvmlDeviceGetName, "%s", d->instance < 0 ? "NVIDIA H100 80GB HBM3" : "NVIDI
 TEXT(nvmlDeviceGetBoardPartNumber, "900-2G520-00%02d-000", d->gpu)
 TEXT(nvmlDeviceGetVbiosVersion, "96.00.74.00.%02d", d->gpu)
 TEXT(nvmlDeviceGetInforomImageVersion, "G520.0200.00.%02d", d->gpu)
-TEXT(nvmlDeviceGetGspFirmwareVersion, "580.65.%02d", 6)
+int nvmlDeviceGetGspFirmwareVersion(struct device *d, char *out) { ENTER(d); strcpy(out, "580.65.06"); return OK; }
 int nvmlSystemGetDriverVersion(char *out, u32 n) { ENTER(NULL); snprintf(out, n, "580.65.06"); return OK; }
 int nvmlSystemGetNVMLVersion(char *out, u32 n) { ENTER(NULL); snprintf(out, n, "13.580.65.06"); return OK; }
 int nvmlSystemGetCudaDriverVersion(int *v) { ENTER(NULL); *v = 13000; return OK; }
@@ -240,6 +240,15 @@ int nvmlDeviceGetNvLinkErrorCounter(struct device *d, u32 link, u32 counter, u64
     return OK;
 }
 int nvmlDeviceGetMigMode(struct device *d, u32 *now, u32 *next) { ENTER(d); *now = *next = (u32)get(d->gpu, "mig", 0); return OK; }
+int nvmlDeviceGetEccMode(struct device *d, u32 *now, u32 *next) { ENTER(d); *now = *next = 1; return OK; }
+int nvmlDeviceGetNvLinkState(struct device *d, u32 link, u32 *up) {
+    ENTER(d);
+    char key[48];
+    if (link >= (u32)get(d->gpu, "links", 18)) return INVALID;
+    snprintf(key, sizeof key, "up.%u", link);
+    *up = (u32)get(d->gpu, key, 1);
+    return OK;
+}
 int nvmlDeviceGetMaxMigDeviceCount(struct device *d, u32 *n) { ENTER(d); *n = 7; return OK; }
 int nvmlDeviceGetMigDeviceHandleByIndex(struct device *d, u32 i, struct device **out) {
     ENTER(d);

@@ -1,0 +1,248 @@
+"""One tick after another: read every GPU, note what changed, lose and find GPUs again.
+
+Belongs here: what a tick does. Does not belong here: time between ticks, signals, the watchdog (`agent.py`),
+the driver's calls (`nvml.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from sources.telemetry.nvml import Board, Driver
+from sources.telemetry.nvml_errors import NEEDS_NEW_PROCESS, NOT_SAMPLED, DeviceLostError, DriverDownError
+from sources.telemetry.nvml_events import EventWatch
+from sources.telemetry.nvml_kernel_log import KernelLog
+from sources.telemetry.nvml_ledger import EVERY_DEVICE, WHOLE_ROW, InventoryLedger, LinkLedger, NullLedger
+from sources.telemetry.nvml_reading import Number
+from sources.telemetry.nvml_signals import SLOW_COLUMNS
+
+SLOW_S: Final = 60.0
+LONGEST_RETRY_S: Final = 300.0
+SETTLE_S: Final = 0.12  # the first performance sample is this old at the first tick, so that there is a difference
+
+Row = tuple[str, Mapping[str, Number | None]]
+
+
+class Sink(Protocol):
+    """Where readings go; safe to call from several threads."""
+
+    def samples(self, at_us: int, rows: Sequence[Row]) -> None: ...
+    def record(self, kind: str, row: Mapping[str, Any]) -> None: ...
+    def slot(self, uuid: str, *, index: int | None, parent: str | None) -> None: ...
+
+
+class NeedsNewProcessError(Exception):
+    """The driver was exchanged under the agent: only a new process can load the library that fits it."""
+
+
+class Collector:
+    """Reads the GPUs of a node into a sink.
+
+    columns: the sample columns every row carries · retry_s: first pause before a lost GPU or driver is looked
+    for again; it doubles up to five minutes · clock: monotonic seconds · notify: takes one line for a person.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        columns: Sequence[str],
+        interval_s: float,
+        slow_s: float = SLOW_S,
+        retry_s: float = 1.0,
+        boot_id: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        notify: Callable[[str], None],
+    ) -> None:
+        self._sink = sink
+        self._empty: dict[str, Number | None] = dict.fromkeys(columns)
+        self._slow_s = slow_s
+        self._is_always_slow = interval_s >= slow_s
+        self._first_retry_s = retry_s
+        self._notify = notify
+        self._driver = Driver()
+        self._log = KernelLog()
+        self._clock = clock
+        self.watch = EventWatch(sink.record, self._log)
+        self._nulls = NullLedger(sink.record, table="gpu_samples")
+        self._links = LinkLedger(sink.record)
+        self._inventory = InventoryLedger(sink.record, boot_id=boot_id)
+        self._lost: dict[str, str | None] = {}  # UUID -> PCI bus id
+        self._down = ""
+        self._down_since_us = 0
+        self._known: set[str] = set()
+        self._doors: dict[int, str] = {}
+        self._retry_s = retry_s
+        self._retry_at = 0.0
+        self._calm_at = 0.0
+        self._slow_at = 0.0
+        self.samples_taken = 0
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that answer now."""
+        return len(self._driver.boards)
+
+    @property
+    def down(self) -> str:
+        """Why NVML as a whole does not answer; empty while it does."""
+        return self._down
+
+    def start(self, at_us: int) -> None:
+        """Open the driver and say why columns will be null. Without a driver the agent waits for one."""
+        try:
+            self._open(at_us)
+        except DriverDownError as error:
+            self._go_down(error, at_us)
+        if self._log.reason:
+            NullLedger(self._sink.record, table="gpu_events").begin(at_us, EVERY_DEVICE, "message", self._log.reason)
+        if not self._is_always_slow:
+            for column in SLOW_COLUMNS:
+                self._nulls.begin(at_us, EVERY_DEVICE, column, NOT_SAMPLED)
+
+    def tick(self, at_us: int) -> None:
+        """Read every GPU once. Raises `NeedsNewProcessError`."""
+        try:
+            if self._down or self._lost or self._strangers():
+                self._look_again(at_us)
+            elif self._clock() >= self._calm_at:
+                self._retry_s = self._first_retry_s
+            now = self._clock()
+            is_slow = self._is_always_slow or now >= self._slow_at
+            if is_slow:
+                self._slow_at = now + self._slow_s
+            self._read_all(at_us, is_slow=is_slow)
+        except DriverDownError as error:
+            self._go_down(error, at_us)
+
+    def close(self) -> None:
+        """Stop listening, release every handle, shut the driver's library down."""
+        self.watch.stop()
+        self._log.close()
+        self._driver.close()
+
+    def _read_all(self, at_us: int, *, is_slow: bool) -> None:
+        rows: list[Row] = []
+        lost: list[tuple[Board, str]] = []
+        try:
+            for board in self._driver.boards.values():
+                try:
+                    rows += self._read(board, at_us, is_slow=is_slow)
+                except DeviceLostError as error:
+                    lost.append((board, error.reason))
+        finally:
+            if rows:
+                self._sink.samples(at_us, rows)
+                self.samples_taken += len(rows)
+        if lost:
+            self._lose(lost, at_us)
+
+    def _read(self, board: Board, at_us: int, *, is_slow: bool) -> list[Row]:
+        if is_slow:
+            board.refresh()
+            self._name_slots(board)
+            self._inventory.note(at_us, board.uuid, board.inventory())
+            self._links.note(at_us, board.uuid, board.links())
+            self._links.note_states(at_us, board.uuid, board.pci_bus_id, board.link_states())
+        rows: list[Row] = []
+        for uuid, reading in board.read(self._clock(), is_slow=is_slow):
+            self._nulls.note(at_us, uuid, reading)
+            rows.append((uuid, {**self._empty, **reading.values}))
+        return rows
+
+    def _name_slots(self, board: Board) -> None:
+        """Each new slot begins a new segment, so they are named before anything is written."""
+        self._known.add(board.uuid)
+        for uuid, facts in board.inventory():
+            parent = facts.get("parent_gpu_uuid")
+            self._sink.slot(uuid, index=board.index, parent=str(parent) if parent else None)
+
+    def _open(self, at_us: int) -> None:
+        self._driver.open(self._clock())
+        self._down = ""
+        for board in [] if self._known else self._driver.boards.values():
+            self._name_slots(board)
+        doors = self._driver.closed_doors
+        if self._strangers():  # else lost GPUs stand behind the closed doors, and that is told already
+            for index, reason in doors.items():
+                if self._doors.get(index) != reason:
+                    kind = "no_permission" if reason == "no_permission" else "lost"
+                    message = f"the GPU with driver index {index} does not answer: {reason}"
+                    self._event(at_us, kind, None, event_id=f"index:{index}", message=message)
+        self._doors = dict(doors)
+        self._listen()
+        self._slow_at = 0.0
+        time.sleep(SETTLE_S)
+
+    def _strangers(self) -> int:
+        """GPUs that do not answer and never did, so that their UUID is not known."""
+        shut = [reason for reason in self._driver.closed_doors.values() if reason != "no_permission"]
+        return max(0, len(shut) - len(self._lost))
+
+    def _listen(self) -> None:
+        self.watch.start({uuid: (board.handle, board.pci_bus_id) for uuid, board in self._driver.boards.items()})
+
+    def _lose(self, lost: Sequence[tuple[Board, str]], at_us: int) -> None:
+        if not self._lost:
+            self._retry_at = self._clock() + self._retry_s
+        self.watch.stop()
+        for board, reason in lost:
+            self._mark_lost(board, reason, at_us)
+            self._driver.forget(board.uuid)
+        self._listen()
+
+    def _mark_lost(self, board: Board, reason: str, at_us: int) -> None:
+        self._lost[board.uuid] = board.pci_bus_id
+        message = f"GPU {board.uuid} is lost: {reason}"
+        self._event(at_us, "lost", board.uuid, event_id=reason, message=message)
+        self._nulls.begin(at_us, board.uuid, WHOLE_ROW, "lost", reason)
+
+    def _go_down(self, error: DriverDownError, at_us: int) -> None:
+        if error.code == NEEDS_NEW_PROCESS:
+            raise NeedsNewProcessError(error.reason) from None
+        self.watch.stop()
+        for board in self._driver.boards.values():
+            self._mark_lost(board, error.reason, at_us)
+        self._driver.close()
+        if not self._down:
+            self._notify(f"NVML does not answer ({error.reason}); looking again in {self._retry_s:.0f} s")
+            self._down_since_us = at_us
+            self._retry_at = self._clock() + self._retry_s
+        self._down = error.reason
+
+    def _look_again(self, at_us: int) -> None:
+        if self._clock() < self._retry_at:
+            return
+        self._retry_s = min(self._retry_s * 2, LONGEST_RETRY_S)
+        self._retry_at = self._clock() + self._retry_s
+        was_down = self._down
+        # First without disturbing the others; a new initialisation interrupts every GPU's differences.
+        if (
+            was_down
+            or self._strangers()
+            or not all(self._driver.find_again(uuid, self._clock()) for uuid in self._lost)
+        ):
+            self.watch.stop()
+            self._driver.close()
+            self._open(at_us)
+        else:
+            self._listen()
+        if was_down and not self._lost and not self.samples_taken:
+            gap = {"from_at": self._down_since_us, "to_at": at_us, "reason": was_down, "rows": None}
+            self._sink.record("gap", gap)
+        for uuid in self._driver.boards:
+            if uuid in self._lost or uuid not in self._known:
+                self._event(at_us, "returned", uuid, event_id="answers", message=f"GPU {uuid} answers again")
+                self._nulls.end(at_us, uuid, WHOLE_ROW)
+                self._lost.pop(uuid, None)
+        self._slow_at = 0.0
+        self._calm_at = self._clock() + SLOW_S
+
+    def _event(self, at_us: int, kind: str, uuid: str | None, *, event_id: str, message: str) -> None:
+        board = self._driver.boards.get(uuid or "")
+        row = {"occurred_at": at_us, "device": uuid or "node", "kind": kind, "event_id": event_id, "gpu_uuid": uuid}
+        bus = board.pci_bus_id if board else self._lost.get(uuid or "")
+        self._sink.record("gpu_event", row | {"pci_bus_id": bus, "message": message})
+        self._notify(message)

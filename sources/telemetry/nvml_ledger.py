@@ -1,0 +1,141 @@
+"""What was told last, so that the spool carries changes and not repetitions.
+
+Belongs here: null reasons, link counters and inventory as change records. Does not belong here: reading them.
+A span that ended is told again with its end: the same `from_at` (or `valid_from`), now with `to_at` (`valid_to`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from sources.telemetry.nvml_errors import NOT_SAMPLED
+from sources.telemetry.nvml_identity import Facts
+from sources.telemetry.nvml_links import Counted
+from sources.telemetry.nvml_reading import Reading
+
+HEARTBEAT_US: Final = 3_600_000_000
+EVERY_DEVICE: Final = "*"
+WHOLE_ROW: Final = "*"
+
+Emit = Callable[[str, Mapping[str, Any]], None]
+
+
+class NullLedger:
+    """One record when a column becomes null and one when that ends, for each device and column."""
+
+    def __init__(self, emit: Emit, *, table: str) -> None:
+        self._emit = emit
+        self._table = table
+        self._open: dict[tuple[str, str], dict[str, Any]] = {}
+        self._seen: dict[str, dict[str, str]] = {}
+
+    def note(self, at_us: int, device: str, reading: Reading) -> None:
+        """Take the reasons of a reading. A column that was not sampled says nothing about why it may be null."""
+        if self._seen.get(device) == reading.reasons:
+            return
+        self._seen[device] = dict(reading.reasons)
+        for column, reason in reading.reasons.items():
+            if reason != NOT_SAMPLED:
+                self.begin(at_us, device, column, reason, reading.raw.get(column))
+        for column in reading.values.keys() - reading.reasons.keys():
+            self.end(at_us, device, column)
+
+    def begin(self, at_us: int, device: str, column: str, reason: str, raw_value: str | None = None) -> None:
+        """The column is null from now on, for this reason."""
+        known = self._open.get((device, column))
+        if known and known["reason"] == reason:
+            return
+        self.end(at_us, device, column)
+        row = {
+            "from_at": at_us,
+            "to_at": None,
+            "device": device,
+            "table_name": self._table,
+            "column_name": column,
+            "reason": reason,
+            "raw_value": raw_value,
+        }
+        self._open[device, column] = row
+        self._emit("null_reason", row)
+
+    def end(self, at_us: int, device: str, column: str) -> None:
+        """The column has a value again."""
+        if row := self._open.pop((device, column), None):
+            self._emit("null_reason", row | {"to_at": at_us})
+
+
+class LinkLedger:
+    """A row when a counter changed, when it became unreadable, and at least once an hour."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._nulls = NullLedger(emit, table="link_counters")
+        self._told: dict[tuple[str, int, str], tuple[int, int | None]] = {}
+        self._up: dict[tuple[str, int], bool] = {}
+
+    def note(self, at_us: int, device: str, counters: Iterable[Counted]) -> None:
+        """Take one reading of every counter of a device's links."""
+        reasons: dict[str, str] = {}
+        known = set()
+        for link, counter, value, reason in counters:
+            if value is None:
+                reasons.setdefault(counter, reason)
+            else:
+                known.add(counter)
+            key = (device, link, counter)
+            told = self._told.get(key)
+            if told is None and value is None:
+                continue  # no such counter on this link
+            if told is None or told[1] != value or at_us - told[0] >= HEARTBEAT_US:
+                self._told[key] = (at_us, value)
+                self._emit(
+                    "link_counter",
+                    {
+                        "sampled_at": at_us,
+                        "device": device,
+                        "link_kind": "nvlink",
+                        "link_index": link,
+                        "counter": counter,
+                        "value": value,
+                    },
+                )
+        for counter in known:
+            self._nulls.end(at_us, device, counter)
+        for counter, reason in reasons.items():
+            if counter not in known:
+                self._nulls.begin(at_us, device, counter, reason)
+
+    def note_states(self, at_us: int, device: str, pci_bus_id: str | None, states: Iterable[tuple[int, bool]]) -> None:
+        """Tell of a link that went down or came up since the last reading; what was down from the start is no event."""
+        for link, is_up in states:
+            if self._up.get((device, link), is_up) != is_up:
+                kind = "link_up" if is_up else "link_down"
+                row = {"occurred_at": at_us, "device": device, "kind": kind, "event_id": f"nvlink:{link}"}
+                self._emit("gpu_event", row | {"gpu_uuid": device, "pci_bus_id": pci_bus_id, "link_index": link})
+            self._up[device, link] = is_up
+
+
+class InventoryLedger:
+    """A row when a board or MIG instance is first seen, and when anything about it changed."""
+
+    def __init__(self, emit: Emit, *, boot_id: str | None) -> None:
+        self._emit = emit
+        self._boot_id = boot_id
+        self._told: dict[str, dict[str, Any]] = {}
+
+    def note(self, at_us: int, board: str, facts: Iterable[tuple[str, Facts]]) -> None:
+        """Take a board and its MIG instances; an instance that is not among them any more has ended."""
+        present = set()
+        for uuid, what in facts:
+            present.add(uuid)
+            row = {"gpu_uuid": uuid, "parent_gpu_uuid": None, **what, "boot_id": self._boot_id}
+            told = self._told.get(uuid)
+            if told and {**told, "valid_from": None} == {**row, "valid_from": None, "valid_to": None}:
+                continue
+            if told:
+                self._emit("inventory", told | {"valid_to": at_us})
+            self._told[uuid] = {"valid_from": at_us, "valid_to": None, **row}
+            self._emit("inventory", self._told[uuid])
+        for uuid in [u for u, row in self._told.items() if row["parent_gpu_uuid"] == board and u not in present]:
+            self._emit("inventory", self._told.pop(uuid) | {"valid_to": at_us})

@@ -1,0 +1,127 @@
+"""Errors and state of each NVLink, read by the interface that tells the truth on that architecture.
+
+Belongs here: the three tiers and their counters' names. Does not belong here: deltas, thresholds, InfiniBand.
+The legacy totals answer SUCCESS with 0 on Hopper, and the Hopper fields do not exist on Blackwell, so the tier
+follows the architecture and never the return code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pynvml
+
+from sources.telemetry.nvml_errors import absent_reason
+from sources.telemetry.nvml_fields import FieldBatch, Signal
+from sources.telemetry.nvml_reading import Reading
+
+LEGACY_LINKS: Final = 12  # links above have no field ids
+_FIRST_SIX: Final = 6
+# counter -> field id of link 0 and of link 6; the ids of a group are consecutive
+LEGACY: Final[dict[str, tuple[int, int]]] = {
+    "crc_flit": (pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_L0, pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_L6),
+    "crc_data": (pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_L0, pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_L6),
+    "replay": (pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_L0, pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_L6),
+    "recovery": (pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_L0, pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_L6),
+    "ecc_data": (pynvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_L0, pynvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_L6),
+}
+# counter -> argument of nvmlDeviceGetNvLinkErrorCounter
+HOPPER_CALL: Final[dict[str, int]] = {
+    "replay": pynvml.NVML_NVLINK_ERROR_DL_REPLAY,
+    "recovery": pynvml.NVML_NVLINK_ERROR_DL_RECOVERY,
+    "crc_flit": pynvml.NVML_NVLINK_ERROR_DL_CRC_FLIT,
+    "crc_data": pynvml.NVML_NVLINK_ERROR_DL_CRC_DATA,
+    "ecc_data": pynvml.NVML_NVLINK_ERROR_DL_ECC_DATA,
+}
+# counter -> field id, with the link as scope; used on Hopper only for what the call does not give
+HOPPER_FIELDS: Final[dict[str, int]] = {
+    "replay": pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY,
+    "recovery": pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY,
+    "crc": pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC,
+}
+BLACKWELL_FIELDS: Final[dict[str, int]] = {
+    "malformed_packet": pynvml.NVML_FI_DEV_NVLINK_COUNT_MALFORMED_PACKET_ERRORS,
+    "buffer_overrun": pynvml.NVML_FI_DEV_NVLINK_COUNT_BUFFER_OVERRUN_ERRORS,
+    "rcv_errors": pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS,
+    "rcv_remote_errors": pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_REMOTE_ERRORS,
+    "rcv_general_errors": pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_GENERAL_ERRORS,
+    "local_link_integrity": pynvml.NVML_FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS,
+    "xmit_discards": pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_DISCARDS,
+    "recovery_successful": pynvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS,
+    "recovery_failed": pynvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS,
+    "recovery": pynvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS,
+    "effective_errors": pynvml.NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS,
+    "symbol_errors": pynvml.NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS,
+}
+
+Counted = tuple[int, str, int | None, str]  # link, counter, value or None, reason of a None
+
+
+class Links:
+    """The NVLinks of one board. `read` yields every counter of every link that exists."""
+
+    def __init__(self, arch: int | None, links: int) -> None:
+        self._links = links
+        self._is_hopper = arch == pynvml.NVML_DEVICE_ARCH_HOPPER
+        if self._is_hopper:
+            self._batch = _per_link(links, HOPPER_FIELDS)
+        elif arch is not None and arch > pynvml.NVML_DEVICE_ARCH_HOPPER:
+            self._batch = _per_link(links, BLACKWELL_FIELDS)
+        else:
+            self._batch = _legacy(min(links, LEGACY_LINKS))
+
+    def read(self, handle: Any) -> Iterator[Counted]:
+        """Every counter. Raises `DeviceLostError` or `DriverDownError`."""
+        called: set[tuple[int, str]] = set()
+        if self._is_hopper:
+            for link, counter, value, reason in self._call(handle):
+                # `not_supported` here leaves the field of the same name to answer.
+                if value is not None or counter not in HOPPER_FIELDS:
+                    called.add((link, counter))
+                    yield link, counter, value, reason
+        reading = Reading()
+        self._batch.read(handle, reading)
+        for name, answer in reading.values.items():
+            number, _, counter = name.partition(" ")
+            link = int(number)
+            # The sum of both CRC counters says nothing new where each of them is known.
+            if (link, counter) in called or (counter == "crc" and (link, "crc_flit") in called):
+                continue
+            yield link, counter, None if answer is None else int(answer), reading.reasons.get(name, "")
+
+    def _call(self, handle: Any) -> Iterator[Counted]:
+        for link in range(self._links):
+            for counter, number in HOPPER_CALL.items():
+                try:
+                    yield link, counter, pynvml.nvmlDeviceGetNvLinkErrorCounter(handle, link, number), ""
+                except pynvml.NVMLError as error:
+                    yield link, counter, None, absent_reason(error.value)
+
+    def states(self, handle: Any) -> Iterator[tuple[int, bool]]:
+        """(link, whether it is up) for the links whose state the driver tells."""
+        for link in range(self._links):
+            try:
+                yield link, bool(pynvml.nvmlDeviceGetNvLinkState(handle, link))
+            except pynvml.NVMLError as error:
+                absent_reason(error.value)
+
+
+def _per_link(links: int, fields: dict[str, int]) -> FieldBatch:
+    return FieldBatch(
+        [
+            Signal(f"{link} {counter}", ((field_id, link),))
+            for link in range(links)
+            for counter, field_id in fields.items()
+        ]
+    )
+
+
+def _legacy(links: int) -> FieldBatch:
+    return FieldBatch(
+        [
+            Signal(f"{link} {counter}", ((low + link if link < _FIRST_SIX else high + link - _FIRST_SIX, 0),))
+            for link in range(links)
+            for counter, (low, high) in LEGACY.items()
+        ]
+    )
