@@ -129,7 +129,7 @@ class Event(FactVersions, Provenance, table=True):
     event_id: str = col("identifier at the source, or a hash of its link", key=True)
     event_kind: str = col(
         "kind of event",
-        one_of=("funding", "tender", "award", "order", "launch", "partnership", "outage", "policy", "news"),
+        one_of=("funding", "tender", "award", "order", "launch", "partnership", "outage", "policy", "guidance", "news"),
     )
     event_date: dt.date | None = col("day of the event")
     subject: str | None = col("organisation that it is about")
