@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -118,8 +119,10 @@ def parse_line(piece: bytes) -> dict[str, Any] | None:
 
 
 def number(value: object) -> float | None:
-    """A JSON number as float; None for anything else, booleans included."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A finite JSON number as float; None for anything else, booleans included."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
 
 
 def _whole_lines(stream: BinaryIO, log: RunLog, digest: Any) -> Iterator[bytes]:

@@ -22,7 +22,7 @@ class MlperfResult(FactVersions, Provenance, table=True):
 
     Key: round, organization, system_desc_id, benchmark. The organization and the system are the directory names,
     since neither the logs nor `submitter` identify them; identical submissions under several directories or
-    rounds are several rows (`duplicate_of` tells).
+    rounds are several rows with one `logs_sha256`.
     """
 
     __tablename__ = "mlperf_results"
@@ -101,7 +101,7 @@ class MlperfResult(FactVersions, Provenance, table=True):
     mfu_reason: str | None = col("why mfu_ratio is null, or how it is limited (an upper bound)")
     mfu_is_upper_bound: bool | None = col("true when padding is counted as work")
     energy_j: float | None = col("measured energy of one run, mean of the runs kept", unit="J", ge=0)
-    duplicate_of: str | None = col("earlier directory of this load with byte-identical logs, as round/org/system")
+    official_energy_j: float | None = col("the same times the scaling factor, as MLCommons states it", unit="J", ge=0)
     logs_sha256: str | None = col("digest over the sorted digests of the result files; equal for identical logs")
 
 
@@ -190,7 +190,7 @@ class MlperfInference(FactVersions, Provenance, table=True):
     location: str = col("path of the result in the repository; empty when not stated", key=True)
     result_id: str | None = col("public id of the system in the round, shared by its results")
     submitter: str = col("submitter, one spelling across rounds")
-    availability: str | None = col("availability", one_of=("onprem", "cloud", "preview", "research"))
+    availability: str | None = col("availability as published", one_of=("available", "preview", "research"))
     system: str | None = col("display name of the system")
     used_model: str | None = col("model really used; differs in the open division")
     node_count: int | None = col("nodes", ge=1)
