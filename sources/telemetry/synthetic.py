@@ -181,7 +181,7 @@ class _Board:
         self._random = np.random.default_rng((plan.seed, node, gpu))
         self._place = (node, gpu)
         self._bias = 1.0 + self._random.uniform(-0.015, 0.015)  # boards of one model differ a little
-        self._counters: dict[str, float] = {"energy_j": float(self._random.integers(1, 10**9))}
+        self._counters: dict[str, float] = {"energy": float(self._random.integers(1, 10**9))}
 
     def read(
         self, seconds: np.ndarray[Any, Any], kinds: np.ndarray[Any, Any]
@@ -198,14 +198,14 @@ class _Board:
         temperature = np.round(24.5 + 0.06 * power + np.where(hot, 24.0, 0.0)).astype(np.int64)
         busy = kinds >= KINDS.index("training")
         clock = np.where(hot, 1410, np.where(busy, 1980, 345))
-        nvlink = self._grow("nvlink_tx_bytes", _per_kind(_NVLINK_BYTES_PER_S, kinds) * slow)
-        pcie = self._grow("pcie_rx_bytes", _per_kind(_PCIE_BYTES_PER_S, kinds))
+        nvlink = self._grow("nvlink", _per_kind(_NVLINK_BYTES_PER_S, kinds) * slow, gone).astype(np.int64)
+        pcie = self._grow("pcie", _per_kind(_PCIE_BYTES_PER_S, kinds), gone).astype(np.int64)
         capped = (power > POWER_LIMIT_W - 8) & ~hot
         values = {
             "power_w": np.round(power, 3),
             "power_instant_w": np.round(np.clip(power + self._random.normal(0, 6, n), 60, None), 3),
             "power_limit_w": np.full(n, POWER_LIMIT_W),
-            "energy_j": np.round(self._energy(power, gone), 3),
+            "energy_j": np.round(self._grow("energy", power, gone), 3),
             "gpu_util_ratio": np.round(np.clip(self._draw(_GPU_UTIL, kinds) * np.where(saving, 0.1, 1), 0, 1), 2),
             "memory_util_ratio": np.round(np.clip(self._draw(_DRAM, kinds) * slow * 0.8, 0, 1), 2),
             "graphics_active_ratio": _share(self._draw(_GPU_UTIL, kinds) * slow),
@@ -223,8 +223,8 @@ class _Board:
             "memory_clock_mhz": np.full(n, 2619),
             "performance_state": np.zeros(n, np.int64),
             "event_reasons": np.select([hot, capped, ~busy], [0x20, 0x4, 0x1], 0),
-            "throttle_power_cap_ns": self._grow("cap", np.where(capped, 3e8, 0.0)),
-            "throttle_sw_thermal_ns": self._grow("thermal", np.where(hot, 8.5e8, 0.0)),
+            "throttle_power_cap_ns": self._grow("cap", np.where(capped, 3e8, 0.0), gone).astype(np.int64),
+            "throttle_sw_thermal_ns": self._grow("thermal", np.where(hot, 8.5e8, 0.0), gone).astype(np.int64),
             "throttle_hw_thermal_ns": np.zeros(n, np.int64),
             "throttle_power_brake_ns": np.zeros(n, np.int64),
             "nvlink_tx_bytes": nvlink,
@@ -250,23 +250,15 @@ class _Board:
         drawn: np.ndarray[Any, Any] = mean + spread * self._random.standard_normal(len(kinds))
         return drawn
 
-    def _grow(self, name: str, per_second: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        total = self._counters.get(name, 0.0) + np.cumsum(per_second * self._interval)
-        self._counters[name] = float(total[-1])
-        whole: np.ndarray[Any, Any] = total.astype(np.int64)
-        return whole
-
-    def _energy(self, power: np.ndarray[Any, Any], gone: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The counter: it stands still while the board is lost, and starts again at 0 when it returns."""
-        total: np.ndarray[Any, Any] = self._counters["energy_j"] + np.cumsum(
-            np.where(gone, 0.0, power) * self._interval
+    def _grow(self, name: str, per_second: np.ndarray[Any, Any], gone: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """A counter: it stands still while the board is lost, and starts again at 0 when it returns."""
+        total: np.ndarray[Any, Any] = self._counters.get(name, 0.0) + np.cumsum(
+            np.where(gone, 0.0, per_second) * self._interval
         )
-        back = np.flatnonzero(gone)
-        if back.size and back[-1] + 1 < len(power):
-            total[back[-1] + 1 :] -= total[back[-1]]
-        elif back.size:
-            total[back[-1]] = 0.0
-        self._counters["energy_j"] = float(total[-1])
+        lost = np.flatnonzero(gone)
+        if lost.size:
+            total[lost[-1] :] -= total[lost[-1]]
+        self._counters[name] = float(total[-1])
         return total
 
 
