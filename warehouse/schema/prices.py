@@ -28,7 +28,16 @@ PRICE_KINDS = (
 OPERATING_SYSTEMS = ("linux", "windows", "unknown")
 RESOLUTIONS = ("resolved", "partial", "unresolved", "not_a_gpu")
 GEOGRAPHIES = ("north_america", "south_america", "europe", "asia_pacific", "middle_east", "africa", "global", "unknown")
-QUOTED_UNITS = ("instance_hour", "gpu_hour", "component_hour", "offer_hour", "instance_term", "gpu_term", "gpu_minute")
+QUOTED_UNITS = (
+    "instance_hour",
+    "gpu_hour",
+    "component_hour",
+    "offer_hour",
+    "instance_month",
+    "instance_term",
+    "gpu_term",
+    "gpu_minute",
+)
 # A price outside this band is a unit error: the cheapest real GPU and the dearest real one lie well within it.
 PRICE_BAND_USD = (0.05, 100.0)
 
@@ -101,11 +110,14 @@ class GpuOffer(FactVersions, Provenance, table=True):
     quoted_amount: str | None = col("the amount as printed, no digit lost")
     quoted_unit: str | None = col("what the amount is for", one_of=QUOTED_UNITS)
     currency: str | None = col("ISO code of the quoted amount; null when the source does not say")
-    price_per_gpu_hour: float | None = col("price per GPU-hour in `currency`", unit="currency/GPU/h", ge=0)
+    price_per_gpu_hour: float | None = col(
+        "price per GPU-hour in `currency`, payment in advance spread over the term", unit="currency/GPU/h", ge=0
+    )
     price_usd_per_gpu_hour: float | None = col("price per GPU-hour", unit="USD/GPU/h", ge=0, le=1000)
     fx_rate: float | None = col("USD for one unit of `currency`; 1 for USD", unit="USD", ge=0)
     fx_date: dt.date | None = col("day of the exchange rate")
     fx_source: str | None = col("source of the exchange rate; null for USD")
+    upfront_amount: str | None = col("payment in advance as printed, in `currency`, whole offer")
     upfront_usd: float | None = col("payment due at the start of the term, whole offer", unit="USD", ge=0)
     geography: str | None = col("continent-sized region", one_of=GEOGRAPHIES)
     available: bool | None = col("could be rented at that moment; null when the list does not say")
