@@ -250,3 +250,12 @@ def test_a_feed_names_tables_that_exist(curated: dict[str, pl.DataFrame]) -> Non
     for feed in curated["ref.indicators"]["feed"].drop_nulls():
         for entry in feed.split(";"):
             assert entry.split(":")[0] in tables(), entry
+
+
+def test_releases_of_the_collective_libraries_by_hand(curated: dict[str, pl.DataFrame]) -> None:
+    """ROCm 6.1.5 was tagged at 16:04:46 -04:00 on 2025-03-13, after 6.3.3 of February: time orders, not the version."""
+    releases = curated["market.software_releases"]
+    assert set(releases["component"]) >= {"nccl", "rccl", "oneccl"}
+    late = one(releases, project="ROCm/ROCm", tag="rocm-6.1.5")
+    assert (late["version"], late["tagged_at"]) == ("6.1.5", dt.datetime(2025, 3, 13, 20, 4, 46, tzinfo=dt.UTC))
+    assert late["tagged_at"] > one(releases, project="ROCm/ROCm", tag="rocm-6.3.3")["tagged_at"]  # type: ignore[operator]
