@@ -80,10 +80,11 @@ def fetch_training(web: Web, source: str) -> Iterator[Payload]:
         blobs = list_tree(web, repository, response)
         layout = lay_out((blob.path, blob) for blob in blobs)
         for directory in layout.directories:
+            payload = None
             with problems.noted(f"{round_}/{directory.name.path}"):
                 payload = _fetch_directory(web, source, round_, repository, directory)
-                if payload is not None:
-                    yield payload
+            if payload is not None:
+                yield payload
         if len(problems.all) == before:
             yield Payload(
                 source=source,
