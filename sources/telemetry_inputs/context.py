@@ -23,7 +23,7 @@ from sources.local_files import local_files, payload_of
 UTC_US = pl.Datetime("us", "UTC")
 UNKNOWN = "unknown"
 # Options of `almanac load` that travel with the payload: they are part of what the capture says.
-OPTIONS = ("observed_at", "cluster", "node", "boot_at", "metric", "device")
+OPTIONS = ("observed_at", "cluster", "node", "boot_at", "metric", "device", "utc_offset")
 
 IPV4 = r"\b(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)\b"
 EMAIL = r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"

@@ -18,6 +18,8 @@ BARE_UUID = r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 CONTAINER_ID = r"^[0-9a-f]{12}$"
 COUNTERS = ("_bytes", "_ns", "_count", "_rows", "energy_j")
 FLOATS = ("_w", "_ratio", "_c", "_j", "_per_s")
+# What masked captures print for a serial number.
+NO_IDENTITY = ["0", "0000000000000", "[N/A]", "N/A"]
 INFO = ("serial", "vbios", "driver", "model", "pci_bus_id", "profile")
 
 
@@ -256,7 +258,7 @@ def _inventory(values: pl.DataFrame) -> pl.DataFrame:
     boards = told.group_by("cluster", "node", "board_uuid", maintain_order=True).agg(
         pl.col("sampled_at").min().alias("valid_from"),
         pl.col("gpu_index").cast(pl.Int64, strict=False).drop_nulls().first(),
-        *(pl.col(c).drop_nulls().first() for c in INFO if c != "profile"),
+        *(pl.col(c).replace(NO_IDENTITY, None).drop_nulls().first() for c in INFO if c != "profile"),
         pl.when(pl.col("gi").is_not_null().any()).then(pl.lit(value=True)).alias("is_mig_enabled"),
     )
     names = {"board_uuid": "gpu_uuid", "serial": "gpu_serial", "model": "gpu_name"}

@@ -1,0 +1,179 @@
+"""InfiniBand ports: the folder /sys/class/infiniband as it was copied, and `perfquery -x` text.
+
+Belongs here: reading both into link counters. Does not belong here: RoCE NIC statistics (`roce`), thresholds.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from sources.base import FetchError, Parsed, ParseError, Payload, Reject
+from sources.local_files import observed_at
+from sources.telemetry_inputs.context import OPTIONS, UNKNOWN, LocalInput, Where, stamped, text_of
+from sources.telemetry_inputs.nvlink_text import SCHEMA
+
+TAR = "application/x-tar"
+PORT = re.compile(r"(?P<device>[^/]+)/ports/(?P<port>\d+)/(?:counters|hw_counters)/(?P<counter>[^/]+)$")
+ATTRIBUTE = re.compile(r"(?P<device>[^/]+)/ports/(?P<port>\d+)/(?P<name>rate|state|phys_state|link_layer)$")
+# The kernel's older names on the left of perfquery's; both files then speak of one counter.
+PERFQUERY = {
+    "PortXmitData": "port_xmit_data",
+    "PortRcvData": "port_rcv_data",
+    "PortXmitPkts": "port_xmit_packets",
+    "PortRcvPkts": "port_rcv_packets",
+    "PortUnicastXmitPkts": "unicast_xmit_packets",
+    "PortUnicastRcvPkts": "unicast_rcv_packets",
+    "PortMulticastXmitPkts": "multicast_xmit_packets",
+    "PortMulticastRcvPkts": "multicast_rcv_packets",
+    "SymbolErrorCounter": "symbol_error",
+    "LinkErrorRecoveryCounter": "link_error_recovery",
+    "LinkDownedCounter": "link_downed",
+    "PortRcvErrors": "port_rcv_errors",
+    "PortRcvRemotePhysicalErrors": "port_rcv_remote_physical_errors",
+    "PortRcvSwitchRelayErrors": "port_rcv_switch_relay_errors",
+    "PortXmitDiscards": "port_xmit_discards",
+    "PortXmitConstraintErrors": "port_xmit_constraint_errors",
+    "PortRcvConstraintErrors": "port_rcv_constraint_errors",
+    "LocalLinkIntegrityErrors": "local_link_integrity_errors",
+    "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors",
+    "VL15Dropped": "VL15_dropped",
+    "PortXmitWait": "port_xmit_wait",
+    "QP1Dropped": "qp1_dropped",
+}
+# The port counts data in words of four bytes. The raw counter stays; a second one under a name of its own has bytes.
+WORDS = {"port_xmit_data": "port_xmit_bytes", "port_rcv_data": "port_rcv_bytes"}
+BYTES_PER_WORD = 4
+MAX_MEMBER = 1 << 16
+
+
+class InfiniBand(LocalInput):
+    """Counters of InfiniBand ports."""
+
+    name = "infiniband"
+    publisher = "Linux RDMA drivers"
+    homepage = "https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband"
+    tables = ("telemetry.link_counters",)
+
+    def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
+        """Files one by one; a folder that holds `…/ports/…` as one payload (its files only make sense together)."""
+        for path in paths:
+            files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else []
+            ports = [p for p in files if "/ports/" in p.as_posix()]
+            if ports:
+                yield _bundle(path, files, options)
+            else:
+                yield from super().read([path], options)
+
+    def parse(self, payload: Payload) -> Parsed:
+        """One row for each counter of each port. Raises `ParseError`."""
+        where = Where.of(payload)
+        at = where.moment("a capture of InfiniBand counters")
+        rejects: list[Reject] = []
+        if payload.media_type == TAR:
+            found = list(_of_folder(payload.read(), rejects))
+        else:
+            name = where.options.get("device") or Path(where.options.get("file", "")).stem or UNKNOWN
+            found = list(_of_perfquery(text_of(payload, "the output of perfquery"), name, rejects))
+        if not found:
+            raise ParseError("no port counter in it: copy /sys/class/infiniband or save perfquery -x")
+        records = [
+            {
+                "sampled_at": at,
+                "device": device,
+                "link_kind": kind,
+                "link_index": port,
+                "counter": name,
+                "value": number,
+            }
+            for device, kind, port, counter, value in found
+            for name, number in ((counter, value), (WORDS.get(counter), value * BYTES_PER_WORD))
+            if name
+        ]
+        return Parsed({"telemetry.link_counters": stamped(pl.DataFrame(records, schema=SCHEMA), where)}, rejects)
+
+
+def _bundle(folder: Path, files: Sequence[Path], options: Mapping[str, str]) -> Payload:
+    """A tar with fixed dates and owners, so that equal folders give equal bytes."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for file in files:
+            try:
+                body = file.read_bytes()
+            except OSError:
+                continue  # the kernel refuses to read some attributes
+            member = tarfile.TarInfo(file.relative_to(folder).as_posix())
+            member.size = len(body)
+            tar.addfile(member, io.BytesIO(body))
+    if not buffer.tell():
+        raise FetchError(f"{folder.name} holds no readable file")
+    meta = {key: options[key] for key in OPTIONS if options.get(key)}
+    stream = f"{meta.get('cluster', UNKNOWN)}/{meta.get('node', folder.name)}"
+    return Payload("infiniband", f"file:{folder.name}", observed_at(options), TAR, buffer.getvalue(), stream, meta=meta)
+
+
+def _of_folder(body: bytes, rejects: list[Reject]) -> Iterator[tuple[str, str, int, str, int]]:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(body), mode="r:") as tar:
+            texts = {
+                member.name: (tar.extractfile(member) or io.BytesIO())
+                .read(MAX_MEMBER)
+                .decode("utf-8", "replace")
+                .strip()
+                for member in tar
+                if member.isfile()
+            }
+    except tarfile.TarError:
+        raise ParseError("the bundle of the folder is broken; load the folder again") from None
+    layers = {
+        (m["device"], m["port"]): text
+        for name, text in texts.items()
+        if (m := ATTRIBUTE.search(name)) and m["name"] == "link_layer"
+    }
+    for name, text in texts.items():
+        port = PORT.search(name)
+        attribute = ATTRIBUTE.search(name)
+        place = port or attribute
+        if not place:
+            continue
+        kind = "roce" if layers.get((place["device"], place["port"])) == "Ethernet" else "infiniband"
+        if port and port["counter"] == "lifespan":
+            continue  # the driver's refresh interval in ms, no counter
+        if port and text.isdigit():
+            yield port["device"], kind, int(port["port"]), port["counter"], int(text)
+        elif port:
+            reason = "the counter holds no number"
+            rejects.append(Reject("telemetry.link_counters", "a counter is a number", reason, text[:200], name))
+        elif attribute and attribute["name"] in ("rate", "state", "phys_state"):
+            number = re.match(r"([\d.]+)", text)
+            if number:
+                rate = attribute["name"] == "rate"
+                label = "rate_mbit_per_s" if rate else attribute["name"]
+                value = round(float(number[1]) * (1000 if rate else 1))
+                yield attribute["device"], kind, int(attribute["port"]), label, value
+
+
+def _of_perfquery(text: str, device: str, rejects: list[Reject]) -> Iterator[tuple[str, str, int, str, int]]:
+    port = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        head = re.match(r"# Port (?:extended )?counters:.*\bport (\d+)", line)
+        if head:
+            port = int(head[1])
+            continue
+        found = re.match(r"([A-Za-z0-9]+):\.+(\S+)\s*$", line)
+        if not found:
+            if line.strip():
+                reason = "no counter of perfquery"
+                rejects.append(Reject("telemetry.link_counters", "a known line", reason, line[:200], f"line {number}"))
+            continue
+        counter = PERFQUERY.get(found[1])
+        if counter and found[2].isdigit():
+            yield device, "infiniband", port, counter, int(found[2])
+
+
+SOURCE = InfiniBand()
