@@ -20,7 +20,8 @@ from sources.prices.screens import flag, flags_text, index_eligible, one_each, s
 TABLE = "market.gpu_offers"
 HOURS_PER_MONTH = 730  # 8,760 hours a year over 12: how providers work out their own term prices
 UTC = pl.Datetime("us", "UTC")
-NO_PRICE = ("placeholder", "not_offered", "unit_unknown")
+# A slice has no price of a whole GPU: what it costs stays in `quoted_amount` and is never scaled up.
+NO_PRICE = ("placeholder", "not_offered", "unit_unknown", "slice")
 
 # One quotation as a source states it. `quoted_amount` is text, so that no digit passes through a binary float;
 # `memory_hint_gb` is of one GPU; `flags` are words separated by blanks.

@@ -66,7 +66,7 @@ def _quote(item: Mapping[str, Any], moment: Moment, url: str) -> dict[str, Any] 
         "segment": "hyperscaler",
         "sku": item["partNumber"],
         "price_kind": "on_demand",
-        "gpu_name": name.partition(" - ")[2].replace("GPU - ", "").replace("GPU.", "") or name,
+        "gpu_name": name.rpartition(" - ")[2],
         "stated_gpu_count": 1.0,
         "quoted_amount": str(value),
         "quoted_unit": "gpu_hour",
