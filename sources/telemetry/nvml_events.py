@@ -17,7 +17,7 @@ import pynvml
 from sources.telemetry.nvml_errors import DeviceLostError, DriverDownError, absent_reason
 from sources.telemetry.nvml_kernel_log import KernelEvent, KernelLog, same_device
 
-WAIT_MS: Final = 500  # an NVML wait cannot be cancelled: it bounds how long stopping takes
+WAIT_MS: Final = 250  # an NVML wait cannot be cancelled: it bounds how long stopping takes
 SAME_INCIDENT_US: Final = 5_000_000
 _NO_INSTANCE: Final = 0xFFFFFFFF
 

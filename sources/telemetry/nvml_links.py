@@ -73,20 +73,21 @@ class Links:
 
     def read(self, handle: Any) -> Iterator[Counted]:
         """Every counter. Raises `DeviceLostError` or `DriverDownError`."""
-        called: set[tuple[int, str]] = set()
+        known: set[tuple[int, str]] = set()
         if self._is_hopper:
             for link, counter, value, reason in self._call(handle):
-                # `not_supported` here leaves the field of the same name to answer.
-                if value is not None or counter not in HOPPER_FIELDS:
-                    called.add((link, counter))
-                    yield link, counter, value, reason
+                if value is not None:
+                    known.add((link, counter))
+                elif counter in HOPPER_FIELDS:
+                    continue  # the field of the same name answers below
+                yield link, counter, value, reason
         reading = Reading()
         self._batch.read(handle, reading)
         for name, answer in reading.values.items():
             number, _, counter = name.partition(" ")
             link = int(number)
             # The sum of both CRC counters says nothing new where each of them is known.
-            if (link, counter) in called or (counter == "crc" and (link, "crc_flit") in called):
+            if (link, counter) in known or (counter == "crc" and (link, "crc_flit") in known):
                 continue
             yield link, counter, None if answer is None else int(answer), reading.reasons.get(name, "")
 

@@ -212,7 +212,7 @@ static void answer(struct device *d, struct field *f) {
             if (f->id == 185) v = get(d->gpu, "power_mw", 300000 + 1000 * d->gpu);
             if (f->id == 186) v = get(d->gpu, "power_mw", 300000 + 1000 * d->gpu) + 10000;
             if (f->id == 91) v = get(d->gpu, "links", 18);
-            if ((f->id == 185 || f->id == 186 || f->id == 190) && f->scope != 0) return;
+            if ((f->id == 185 || f->id == 186 || f->id == 190) && f->scope != 0) continue;
             f->rc = OK; f->type = fields[i].type; f->value.u = (u64)v;
         }
     double v;

@@ -1,0 +1,145 @@
+"""The parts that need no driver: value types, the kernel log, what is told again."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sources.telemetry.nvml_fields import decode
+from sources.telemetry.nvml_kernel_log import KernelLog, same_device, understand
+from sources.telemetry.nvml_ledger import HEARTBEAT_US, LinkLedger
+from sources.telemetry.spool_format import GPU_COLUMNS
+
+
+def bits_of(layout: str, value: float) -> int:
+    return int.from_bytes(struct.pack("=" + layout, value).ljust(8, b"\0"), "little")
+
+
+@pytest.mark.parametrize(
+    ("value_type", "bits", "expected"),
+    [
+        (0, bits_of("d", 12.5), 12.5),
+        (0, bits_of("d", float("nan")), None),
+        (1, bits_of("I", 4_000_000_000), 4_000_000_000),
+        (1, 0xDEADBEEF_00000007, 7),  # the upper half of the union is not part of a 32-bit value
+        (1, 0xFFFFFFFF, None),
+        (2, 1 << 63, 1 << 63),
+        (3, (1 << 53) + 1, (1 << 53) + 1),
+        (3, 0xFFFFFFFFFFFFFFFF, None),
+        (4, bits_of("q", -5), -5),
+        (5, bits_of("i", -7), -7),
+        (6, bits_of("H", 65_535), 65_535),
+        (9, 1, None),
+    ],
+)
+def test_a_value_is_read_by_its_type(value_type: int, bits: int, expected: float | None) -> None:
+    assert decode(value_type, bits) == expected
+
+
+def test_the_agents_columns_are_columns_of_the_table() -> None:
+    from sources.telemetry.agent import COLUMNS
+    from warehouse.schema.declare import table_of
+    from warehouse.schema.telemetry import GpuSample
+
+    names = {column.name for column in COLUMNS}
+    assert names <= set(table_of(GpuSample).columns.keys())
+    assert {c.name for c in GPU_COLUMNS} - names == {
+        "nvlink_tx_bytes_per_s",
+        "nvlink_rx_bytes_per_s",
+        "pcie_tx_bytes_per_s",
+        "pcie_rx_bytes_per_s",
+    }
+
+
+XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+XID_31 = "NVRM: Xid (PCI:0000:9B:00): 31, pid=4711, name=python3, Ch 00000008, intr 00000000. MMU Fault"
+SXID = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error"
+
+
+def test_kernel_lines_that_speak_of_a_gpu_are_understood() -> None:
+    dead = understand(XID_79, 5)
+    fault = understand(XID_31, 5)
+    switch = understand(SXID, 5)
+    assert dead
+    assert fault
+    assert switch
+    assert (dead.kind, dead.code, dead.pci_bus_id, dead.pid, dead.occurred_at_us) == ("xid", 79, "0000:3b:00", None, 5)
+    assert (fault.code, fault.pid, fault.process_name, fault.pci_bus_id) == (31, 4711, "python3", "0000:9b:00")
+    assert (switch.kind, switch.code, switch.link_index) == ("sxid", 12028, 32)
+
+
+def test_a_gpu_off_the_bus_without_an_xid_is_xid_79() -> None:
+    event = understand("NVRM: GPU 0000:19:00.0: GPU has fallen off the bus.", 5)
+    assert event
+    assert (event.kind, event.code, event.pci_bus_id) == ("xid", 79, "0000:19:00.0")
+
+
+@pytest.mark.parametrize("line", ["NVRM: GPU at PCI:0000:9b:00: GPU-509665ad", "usb 1-1: new device", "NVRM: Xid 79"])
+def test_other_lines_are_none_of_ours(line: str) -> None:
+    assert understand(line, 5) is None
+
+
+def test_every_real_kernel_line_with_an_xid_is_understood(shared: Path) -> None:
+    folder = shared / "data" / "telemetry" / "kernel_xid"
+    lines = [line for path in folder.iterdir() for line in path.read_text(errors="replace").splitlines()]
+    told = [line for line in lines if "NVRM: Xid (PCI:" in line or ": SXid (PCI:" in line]
+    assert len(told) > 20
+    assert [line for line in told if understand(line, 0) is None] == []
+
+
+def test_pci_bus_ids_of_kernel_and_driver_are_compared_by_number() -> None:
+    assert same_device("0000:3b:00", "00000000:3B:00.0")
+    assert not same_device("0000:3b:00", "00000000:3c:00.0")
+
+
+def test_the_kernel_log_is_followed_from_now_on(tmp_path: Path) -> None:
+    path = tmp_path / "kmsg"
+    path.write_text(f"4,1,1000,-;{XID_31}\n")
+    log = KernelLog(path)
+    assert list(log.events()) == []
+    with path.open("a") as file:
+        since_boot = time.monotonic_ns() // 1000 - 2_000_000
+        file.write(f"4,2,{since_boot},-;{XID_79}\n SUBSYSTEM=pci\n6,3,{since_boot},-;usb 1-1: new device\n")
+    (event,) = log.events()
+    assert event.code == 79
+    assert event.occurred_at_us / 1e6 == pytest.approx(time.time() - 2, abs=0.5)
+    assert list(log.events()) == []
+    log.close()
+
+
+def test_a_kernel_log_that_is_not_there_says_so(tmp_path: Path) -> None:
+    log = KernelLog(tmp_path / "none")
+    assert log.reason == "not_found"
+    assert list(log.events()) == []
+
+
+class Told:
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, dict[str, Any]]] = []
+
+    def __call__(self, kind: str, row: Any) -> None:
+        self.rows.append((kind, dict(row)))
+
+
+def test_an_unchanged_link_counter_is_told_once_an_hour() -> None:
+    told = Told()
+    ledger = LinkLedger(told)
+    for minute in range(121):
+        ledger.note(minute * 60_000_000, "GPU-1", [(0, "replay", 3, "")])
+    assert [row["sampled_at"] for _, row in told.rows] == [0, HEARTBEAT_US, 2 * HEARTBEAT_US]
+
+
+def test_a_counter_that_becomes_unreadable_is_told_as_null() -> None:
+    told = Told()
+    ledger = LinkLedger(told)
+    ledger.note(1, "GPU-1", [(0, "replay", 3, "")])
+    ledger.note(2, "GPU-1", [(0, "replay", None, "no_permission")])
+    ledger.note(3, "GPU-1", [(0, "replay", 3, "")])
+    values = [row["value"] for kind, row in told.rows if kind == "link_counter"]
+    reasons = [(row["reason"], row["to_at"]) for kind, row in told.rows if kind == "null_reason"]
+    assert values == [3, None, 3]
+    assert reasons == [("no_permission", None), ("no_permission", 3)]
