@@ -46,6 +46,13 @@ def fiscal_quarter(period_end: dt.date, year_end_month: int) -> tuple[int, int]:
     return row["fiscal_year"], row["fiscal_quarter"]
 
 
+@lru_cache(maxsize=4096)
+def year_end_gap(period_end: dt.date, year_end_month: int) -> float:
+    """Days between a day and the nominal end of the fiscal year it lies in or just after."""
+    row = pl.select(f=fiscal_columns(pl.lit(period_end), pl.lit(year_end_month))).row(0)[0]
+    return float(row["year_end_gap_days"])
+
+
 def label(fiscal_year: int, quarter: int | None = None) -> str:
     """`FY27Q1`, or `FY27` for a whole year."""
     return f"FY{fiscal_year % 100:02d}" + (f"Q{quarter}" if quarter else "")
