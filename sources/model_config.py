@@ -88,7 +88,7 @@ class ModelConfigFile:
     off_reason = "local files only: almanac load model-config FILE.toml"
     may_republish = False
 
-    def fetch(self, web: Web) -> Iterator[Payload]:  # noqa: ARG002 - the contract of a source
+    def fetch(self, web: Web) -> Iterator[Payload]:
         """Nothing: there is no public document."""
         return iter(())
 

@@ -67,7 +67,7 @@ class TrainingLog:
     off_reason = "local files only: almanac load training-log FILE"
     may_republish = False
 
-    def fetch(self, web: Web) -> Iterator[Payload]:  # noqa: ARG002 - the contract of a source
+    def fetch(self, web: Web) -> Iterator[Payload]:
         """Nothing: logs are local."""
         return iter(())
 
