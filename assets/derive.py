@@ -6,7 +6,6 @@ A derivation gets the parsed frames and a reader of landed reference tables, and
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 
 import polars as pl
@@ -17,15 +16,21 @@ from warehouse.schema import tables
 Frames = Mapping[str, pl.DataFrame]
 Reference = Callable[[str], pl.DataFrame]
 
-# source (or the part before its slash) -> module and function taking (frames, reference)
-DERIVATIONS: dict[str, tuple[str, str]] = {}
-
 
 def derive(source: str, frames: Frames, lake: Lake) -> dict[str, pl.DataFrame]:
     """Frames that fit declared tables; those that already do pass through."""
-    where = DERIVATIONS.get(source) or DERIVATIONS.get(source.split("/")[0])
-    if where is None:
+    run = DERIVATIONS.get(source) or DERIVATIONS.get(source.split("/", maxsplit=1)[0])
+    if run is None:
         return dict(frames)
-    module, function = where
-    run: Callable[[Frames, Reference], dict[str, pl.DataFrame]] = getattr(importlib.import_module(module), function)
     return run(frames, lambda table: lake.scan(tables()[table]).collect())
+
+
+def _company_facts(frames: Frames, _reference: Reference) -> dict[str, pl.DataFrame]:
+    from assets import filings
+
+    return filings.derive(frames)
+
+
+DERIVATIONS: dict[str, Callable[[Frames, Reference], dict[str, pl.DataFrame]]] = {
+    "sec-companyfacts": _company_facts,
+}

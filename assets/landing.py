@@ -11,7 +11,7 @@ import hashlib
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from warehouse.schema.declare import key_of, lake_schema, qualified_name, table_
 from warehouse.schema.ops import QualityResult, QuarantineRecord
 
 PAYLOAD = "__payload_id"
+HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,16 @@ def land(
     load_id: str,
     version: int,
     replace: bool = False,
+    marks: Mapping[str, int] | None = None,
 ) -> Landed:
     """Gate the parts and commit the good rows once. `replace` swaps the source's whole slice of the table.
+
+    marks: further app-transaction ids to set in the same commit.
 
     A stream whose batch breaks a critical rule lands nothing and is recorded as blocked; the others go on.
     """
     table = qualified_name(model)
-    batches = _assemble(model, source, parts)
+    batches = _assemble(model, parts)
     compare = {} if replace else _last_stats(lake, model, source)
     for batch in batches:
         _judge(batch, model, compare.get(batch.stream))
@@ -105,7 +109,7 @@ def land(
     _quarantine(lake, source, table, batches)
     _record_quality(lake, source, table, load_id, batches)
     fault_point("land:quarantine-written")
-    landed = _commit(lake, model, source, sound, load_id, version, replace=replace)
+    landed = _commit(lake, model, source, sound, load_id, version, replace=replace, marks=marks or {})
     held = _commit_blocked(lake, model, source, blocked, load_id, version)
     counts = Counts(*(a + b for a, b in zip(_tuple(landed), _tuple(held), strict=True)))
     status = "landed" if landed.landed else ("blocked" if blocked else "nothing new")
@@ -121,7 +125,7 @@ def land(
     )
 
 
-def _assemble(model: type[SQLModel], source: str, parts: Sequence[Part]) -> list[_Batch]:
+def _assemble(model: type[SQLModel], parts: Sequence[Part]) -> list[_Batch]:
     batches: dict[str, _Batch] = {}
     for part in parts:
         batch = batches.setdefault(part.stream, _Batch(part.stream))
@@ -187,7 +191,7 @@ def _validate(model: type[SQLModel], frames: Sequence[pl.DataFrame]) -> list[Out
     from warehouse.quality.gx import validate_files
 
     rows = pl.concat(frames).drop(PAYLOAD)
-    rows = rows.unique(subset=_sameness(model), keep="first") if table_of(model).info["kind"] != "telemetry" else rows
+    rows = rows.unique(subset=_sameness(model), keep="first")
     with tempfile.TemporaryDirectory(prefix="almanac-candidate-") as folder:
         path = Path(folder) / "candidate.parquet"
         rows.write_parquet(path)
@@ -196,6 +200,9 @@ def _validate(model: type[SQLModel], frames: Sequence[pl.DataFrame]) -> list[Out
 
 
 def _sameness(model: type[SQLModel]) -> list[str]:
+    """Columns by which a row is already there: telemetry by key, facts and dimensions by key and value."""
+    if table_of(model).info["kind"] == "telemetry":
+        return key_of(model)
     return list(dict.fromkeys([*key_of(model), *identity(model)]))
 
 
@@ -208,6 +215,7 @@ def _commit(
     version: int,
     *,
     replace: bool,
+    marks: Mapping[str, int],
 ) -> Counts:
     if not batches:
         return Counts()
@@ -218,18 +226,24 @@ def _commit(
 
     def prepare(handle: DeltaTable, todo: list[str]) -> tuple[pl.DataFrame, Load]:
         wanted = list(tally) if replace else todo
-        mine = rows.filter(pl.col(PAYLOAD).is_in(wanted)).sort("retrieved_at", maintain_order=True)
+        mine = rows.filter(pl.col(PAYLOAD).is_in(wanted))
+        if "retrieved_at" in mine.columns:
+            mine = mine.sort("retrieved_at", maintain_order=True)
         fresh = mine.unique(subset=_sameness(model), keep="first", maintain_order=True)
         if not replace and fresh.height:
-            there = pl.scan_delta(handle).select(_typed(model)).collect()
-            fresh = fresh.join(there, on=_sameness(model), how="anti", nulls_equal=True, maintain_order="left")
+            fresh = fresh.join(
+                _there(handle, fresh, model), on=_sameness(model), how="anti", nulls_equal=True, maintain_order="left"
+            )
         read = sum(tally[p][0] for p in wanted)
         rejected = sum(tally[p][1] for p in wanted)
         counts = Counts(read, fresh.height, rejected, read - rejected - fresh.height)
         done[:] = [counts]
         status = "landed" if fresh.height else "nothing new"
+        notes: dict[str, Any] = {"payload_ids": wanted}
+        if "sampled_at" in fresh.columns:
+            notes["hours"] = hours_of(fresh)
         return fresh.drop(PAYLOAD), Load(
-            load_id, source, counts, status, "", len(wanted), {**stats, "": {"payload_ids": wanted}}
+            load_id, source, counts, status, "", len(wanted), {**stats, "": notes}
         )
 
     ids = [mark(p, version) for p in tally]
@@ -239,10 +253,18 @@ def _commit(
         [] if replace else ids,
         lambda handle, todo: prepare(handle, [by_mark[i] for i in todo]),
         replace=f"source = '{source}'" if replace else None,
-        versions={parser_mark(source): version, **({} if not replace else dict.fromkeys(ids, 1))},
+        versions={parser_mark(source): version, **marks, **(dict.fromkeys(ids, 1) if replace else {})},
     )
     fault_point("land:committed")
     return done[0] if done else Counts()
+
+
+def _there(handle: DeltaTable, fresh: pl.DataFrame, model: type[SQLModel]) -> pl.DataFrame:
+    """What the table holds of the rows' identity, only in the partitions they fall into."""
+    scan = pl.scan_delta(handle)
+    for partition in table_of(model).info["partition_by"]:
+        scan = scan.filter(pl.col(partition).is_in(fresh[partition].unique().to_list()))
+    return scan.select(_typed(model)).collect()
 
 
 def _typed(model: type[SQLModel]) -> list[pl.Expr]:
@@ -264,6 +286,11 @@ def _commit_blocked(
     empty = pl.DataFrame(schema=lake_schema(model))
     lake.commit(model, ids, lambda _handle, _todo: (empty, load))
     return counts
+
+
+def hours_of(rows: pl.DataFrame) -> list[int]:
+    """Hours since the epoch that samples touch: what the roll-up has to compute again."""
+    return rows.select((pl.col("sampled_at").dt.epoch("us") // HOUR_US).unique().sort()).to_series().to_list()
 
 
 def mark(payload_id: str, version: int, *, blocked: bool = False) -> str:

@@ -15,7 +15,7 @@ import polars as pl
 
 from assets.derive import derive
 from assets.landing import Landed, Part, land, mark, parser_mark, write_quarantine
-from sources.base import FetchError, ParseError, Parsed, Payload, Reject, Source, Web
+from sources.base import FetchError, NotConfiguredError, OfflineError, ParseError, Parsed, Payload, Reject, Source, Web
 from warehouse.archive import Archive, Document, Kept
 from warehouse.home import Home
 from warehouse.lake import Lake
@@ -27,7 +27,11 @@ PARSE_CHUNK = 400
 
 @dataclass(slots=True)
 class StreetReport:
-    """What one source's run did. `problem` is set when the source could not be fetched."""
+    """What one source's run did.
+
+    `problem` says why the source could not be fetched; `skipped` that this is no failure (no network, or nothing
+    configured).
+    """
 
     source: str
     received: int = 0
@@ -35,7 +39,7 @@ class StreetReport:
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     still_blocked: list[tuple[str, str]] = field(default_factory=list)
     problem: str = ""
-    offline: bool = False
+    skipped: bool = False
 
     @property
     def rows_landed(self) -> int:
@@ -50,7 +54,7 @@ class StreetReport:
     @property
     def failed(self) -> bool:
         """Did anything go wrong that a person must look at?"""
-        return bool(self.unreadable or self.still_blocked or (self.problem and not self.offline)) or any(
+        return bool(self.unreadable or self.still_blocked or (self.problem and not self.skipped)) or any(
             one.reason for one in self.landed
         )
 
@@ -75,10 +79,15 @@ def fetch_into_archive(home: Home, source: Source, web: Web) -> StreetReport:
         for payload in source.fetch(web):
             keep(archive, payload)
             report.received += 1
+    except OfflineError as error:
+        report.problem, report.skipped = str(error), True
+    except NotConfiguredError as error:
+        report.problem, report.skipped = str(error), True
     except FetchError as error:
         report.problem = str(error)
-    for url in getattr(web, "not_modified", ()):
-        archive.checked(url, dt.datetime.now(dt.UTC))
+    unchanged: Mapping[str, dt.datetime] = getattr(web, "not_modified", {})
+    for url, at in unchanged.items():
+        archive.checked(url, at)
     return report
 
 
@@ -223,8 +232,19 @@ def _part(kept: Kept, parsed: Parsed, name: str, source: Source) -> Part:
             "retrieved_at": kept.retrieved_at,
         }
         frame = frame.with_columns(pl.lit(v).cast(schema[k]).alias(k) for k, v in stamps.items() if k in schema)
+        frame = _completed(frame, schema)
     rejects: list[Reject] = [r for r in parsed.rejects if r.table == name]
     return Part(kept.payload_id, kept.stream, kept.payload_sha256, frame, rejects)
+
+
+def _completed(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    """Columns that follow from others: the partition day, and that a parsed file is not synthetic."""
+    if "is_synthetic" in schema and "is_synthetic" not in frame.columns:
+        frame = frame.with_columns(pl.lit(value=False).alias("is_synthetic"))
+    if "date" in schema and "date" not in frame.columns:
+        moment = next(c for c in ("sampled_at", "occurred_at", "minute_at", "hour_at", "completed_at") if c in schema)
+        frame = frame.with_columns(pl.col(moment).dt.date().alias("date"))
+    return frame
 
 
 def _payload(archive: Archive, kept: Kept) -> Payload:
@@ -242,9 +262,7 @@ def _payload(archive: Archive, kept: Kept) -> Payload:
     )
 
 
-def _unreadable(  # noqa: PLR0917 - one call site
-    archive: Archive, lake: Lake, source: Source, kept: Kept, why: str, report: StreetReport
-) -> None:
+def _unreadable(archive: Archive, lake: Lake, source: Source, kept: Kept, why: str, report: StreetReport) -> None:
     with archive.open(kept) as stream:
         head = stream.read(500).decode("utf-8", "replace")
     row = {"rule": "the document can be read", "reason": why, "locator": kept.url, "raw": head}

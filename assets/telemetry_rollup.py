@@ -13,7 +13,6 @@ shows. MIG instances have no power of their own: their boards' rows carry it.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -61,6 +60,7 @@ GAUGES: Final = (
     "event_reasons",
 )
 _SHARED: Final = ("seconds_covered", "energy_seconds", "@counter_j", "@trapezoid_j", "@filled_j", "@quiet_s")
+_SUMMED: Final = (*_SHARED, "gap_energy_j", "counter_reset_count")
 ABOUT: Final = ("is_synthetic", "parent_gpu_uuid", "gpu_index", "accelerator_id")
 
 
@@ -86,77 +86,102 @@ def hours_due(samples: pl.DataFrame) -> list[dt.datetime]:
 
 
 def _rollup(samples: pl.LazyFrame, width_us: int, name: str, model: type[SQLModel]) -> pl.DataFrame:
-    ordered = _intervals(_ordered(samples))
-    by_sample = _sample_stats(ordered, width_us)
-    by_interval = _interval_stats(ordered, width_us)
-    both = by_sample.join(by_interval, on=("@gpu", "@bucket"), how="full", coalesce=True)
-    who = ordered.group_by("@gpu").agg(pl.first(*IDENTITY), pl.last(*ABOUT))
-    zero = ("sample_count", "power_count", "gpu_util_count", "tensor_active_count", "counter_reset_count")
-    spans = ("seconds_covered", "energy_seconds")
+    frame = _with_intervals(_ordered(samples), width_us)
+    inside = _stats(frame)
+    crossing = _shared(frame.select("@gpu", "@bucket", "@t", "@dt", "@crosses", *_SUMMED).filter("@crosses"), width_us)
+    sums = pl.concat([inside.select("@gpu", "@bucket", *_SUMMED), crossing]).group_by("@gpu", "@bucket").agg(_total())
+    grown = _growth(inside, frame)
+    last = (pl.col("@gpu") != pl.col("@gpu").shift(-1)).fill_null(value=True)
+    who = frame.lazy().select("@gpu", *IDENTITY, *ABOUT).filter(last).collect()
+    counts = ("sample_count", "power_count", "gpu_util_count", "tensor_active_count", "counter_reset_count")
     at = pl.from_epoch(pl.col("@bucket") * width_us, time_unit="us").dt.replace_time_zone("UTC")
     whole = (
-        both.join(who, on="@gpu")
-        .with_columns(at.alias(name), pl.col(*zero).fill_null(0), pl.col(*spans).fill_null(0.0))
-        .with_columns(pl.col(name).dt.date().alias("date"))
+        _with_method(sums)
+        .join(inside.drop(*_SUMMED, *COUNTERS), on=("@gpu", "@bucket"), how="left")
+        .join(grown, on=("@gpu", "@bucket"), how="left")
+        .join(who, on="@gpu")
+        .with_columns(at.alias(name), pl.col(*counts).fill_null(0))
+        .with_columns(pl.col("seconds_covered", "energy_seconds").fill_null(0.0), pl.col(name).dt.date().alias("date"))
         .sort(name, *IDENTITY)
     )
     return conform(whole, model)
 
 
 def _ordered(samples: pl.LazyFrame) -> pl.DataFrame:
-    """Samples by GPU and time, with a number for each (source, cluster, node, GPU)."""
+    """Samples by GPU and time, with a number for each (source, cluster, node, GPU). Sorts only what is not sorted."""
     frame = samples.select("sampled_at", *IDENTITY, *ABOUT, *GAUGES, *COUNTERS).collect()
-    numbered = frame.with_columns(
-        _number(frame, IDENTITY).alias("@gpu"), pl.col("sampled_at").dt.epoch("us").alias("@t")
-    )
-    return numbered.sort("@gpu", "@t", maintain_order=True)
+    changes = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in IDENTITY).fill_null(value=True)
+    frame = frame.with_columns(changes.alias("@new"), pl.col("sampled_at").dt.epoch("us").alias("@t"))
+    heads = frame.filter("@new").select(pl.struct(*IDENTITY).rank("dense").cast(pl.Int64) - 1).to_series()
+    run = pl.col("@new").cast(pl.UInt32).cum_sum() - 1
+    frame = frame.with_columns(heads.gather(frame.select(run).to_series()).alias("@gpu"))
+    later = (pl.col("@t") >= pl.col("@t").shift(1)) | pl.col("@new")
+    is_sorted = heads.is_sorted() and frame.select(later.all()).item()
+    return frame if is_sorted else frame.sort("@gpu", "@t", maintain_order=True)
 
 
-def _number(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
-    """One number for each distinct combination of text columns, far quicker than ranking the text."""
-    number = pl.Series("@gpu", [0], pl.Int64).new_from_index(0, frame.height)
-    for column in columns:
-        code = frame.get_column(column).cast(pl.Categorical).to_physical().cast(pl.Int64)
-        lowest, highest = code.to_frame().select(pl.all().min().alias("low"), pl.all().max().alias("high")).row(0)
-        if lowest is not None:
-            number = number * (highest - lowest + 1) + (code - lowest)
-    return number
-
-
-def _intervals(frame: pl.DataFrame) -> pl.DataFrame:
+def _with_intervals(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
     """Adds what happened between a sample and the one before it of the same GPU; null at each GPU's first."""
     same = pl.col("@gpu") == pl.col("@gpu").shift(1)
-    frame = frame.with_columns(pl.when(same).then(pl.col("@t") - pl.col("@t").shift(1)).alias("@dt"))
+    elapsed = pl.when(same).then(pl.col("@t") - pl.col("@t").shift(1))
+    frame = frame.with_columns(elapsed.alias("@dt"), (pl.col("@t") // width_us).alias("@bucket"))
     usual = USUAL_INTERVALS * pl.max_horizontal(
         pl.when(same).then(pl.col("@dt").shift(1)),
         pl.when(pl.col("@gpu").shift(-1) == pl.col("@gpu")).then(pl.col("@dt").shift(-1)),
     )
     limit = pl.min_horizontal(pl.max_horizontal(usual, SHORTEST_GAP_US), LONGEST_COVERED_US)
     before = pl.col("energy_j").shift(1)
-    grown = pl.when(pl.col("@dt").is_not_null() & (pl.col("energy_j") >= before)).then(pl.col("energy_j") - before)
-    board = pl.col("parent_gpu_uuid").is_null()
+    known = same & pl.col("parent_gpu_uuid").is_null()
     mean_power = 0.5 * (pl.col("power_w") + pl.col("power_w").shift(1))
     quiet = (
         pl.when(pl.col("tensor_active_ratio").is_not_null() & pl.col("sm_active_ratio").is_not_null())
         .then((pl.col("tensor_active_ratio") < QUIET_TENSOR_RATIO) & (pl.col("sm_active_ratio") < QUIET_SM_RATIO))
-        .when(board)
+        .when(pl.col("parent_gpu_uuid").is_null())
         .then(pl.col("gpu_util_ratio") == 0)
     )
+    covered = pl.col("@dt") <= limit
+    frame = frame.with_columns(
+        covered.alias("@covered"),
+        pl.when(known & (pl.col("energy_j") >= before)).then(pl.col("energy_j") - before).alias("@counter"),
+        (same & (pl.col("energy_j") < before)).cast(pl.UInt32).alias("counter_reset_count"),
+    )
+    seconds = pl.when("@covered").then(pl.col("@dt") / 1e6)
+    trapezoid = pl.when(pl.col("@covered") & known).then(mean_power * pl.col("@dt") / 1e6)
+    frame = frame.with_columns(
+        seconds.alias("seconds_covered"),
+        trapezoid.alias("@trapezoid_j"),
+        pl.when("@covered").then("@counter").alias("@counter_j"),
+        pl.when(~pl.col("@covered")).then("@counter").alias("gap_energy_j"),
+        ((pl.col("@bucket") * width_us >= pl.col("@t") - pl.col("@dt")) & pl.col("@covered"))
+        .fill_null(value=False)
+        .alias("@crosses"),
+    )
+    gained = pl.col("@counter_j").is_not_null() | pl.col("@trapezoid_j").is_not_null()
     return frame.with_columns(
-        (pl.col("@dt") <= limit).alias("@covered"),
-        pl.when(board).then(grown).alias("@counter_j"),
-        pl.when(board & pl.col("@dt").is_not_null()).then(mean_power * pl.col("@dt") / 1e6).alias("@trapezoid_j"),
-        (pl.col("@dt").is_not_null() & (pl.col("energy_j") < before)).alias("@reset"),
-        quiet.alias("@quiet"),
+        pl.when(gained).then("seconds_covered").alias("energy_seconds"),
+        pl.when(pl.col("@counter_j").is_null()).then("@trapezoid_j").alias("@filled_j"),
+        pl.when(quiet).then("seconds_covered").when(~quiet).then(pl.col("seconds_covered") * 0.0).alias("@quiet_s"),
     )
 
 
-def _sample_stats(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
+def _total() -> list[pl.Expr]:
+    """Sums that stay null where nothing is known."""
+    return [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in _SUMMED]
+
+
+def _stats(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row for each GPU and bucket: statistics of its samples, sums of the intervals that lie inside it."""
+    # Dropping nulls group by group is slow where there are many groups, and needless where there are no nulls.
+    counters = [pl.col(n).drop_nulls() if frame.get_column(n).null_count() else pl.col(n) for n in COUNTERS]
+    inside = [pl.when(~pl.col("@crosses")).then(pl.col(name)).alias(name) for name in _SHARED]
     return (
         frame.lazy()
-        .with_columns((pl.col("@t") // width_us).alias("@bucket"))
+        .with_columns(*inside)
         .group_by("@gpu", "@bucket")
         .agg(
+            *_total(),
+            *(value.last() for value in counters),
+            *(value.first().name.prefix("@first ") for value in counters),
             pl.len().alias("sample_count"),
             pl.col("power_w").mean().alias("power_mean_w"),
             pl.col("power_w").min().alias("power_min_w"),
@@ -186,67 +211,65 @@ def _sample_stats(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
     )
 
 
-def _interval_stats(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
-    """What the intervals brought, each in the bucket it ends in or, where covered, shared by time."""
-    last = (pl.col("@t") - 1) // width_us  # an interval that ends on the hour belongs to the hour before
-    first = (pl.col("@t") - pl.col("@dt")) // width_us
-    grown = [_growth(counter).alias(name) for counter, name in COUNTERS.items()]
-    rows = frame.lazy().with_columns(last.alias("@bucket"), first.alias("@first"), *grown)
-    rows = rows.filter(pl.col("@dt").is_not_null())
-    seconds = pl.col("@dt") / 1e6
-    energy = pl.coalesce("@counter_j", "@trapezoid_j")
-    known = rows.select(
-        "@gpu",
-        "@bucket",
-        "@first",
-        "@t",
-        "@dt",
-        pl.lit(1.0).alias("@share"),
-        pl.when("@covered").then(seconds).alias("seconds_covered"),
-        pl.when(pl.col("@covered") & energy.is_not_null()).then(seconds).alias("energy_seconds"),
-        pl.when("@covered").then("@counter_j").alias("@counter_j"),
-        pl.when("@covered").then("@trapezoid_j").alias("@trapezoid_j"),
-        pl.when(pl.col("@covered") & pl.col("@counter_j").is_null()).then("@trapezoid_j").alias("@filled_j"),
-        pl.when("@covered").then(pl.when("@quiet").then(seconds).when(~pl.col("@quiet")).then(0.0)).alias("@quiet_s"),
-        pl.when(~pl.col("@covered")).then("@counter_j").alias("gap_energy_j"),
-        pl.col("@reset").cast(pl.Int64).alias("counter_reset_count"),
-        *COUNTERS.values(),
-    ).collect()
-    crosses = (pl.col("@first") < pl.col("@bucket")) & pl.col("seconds_covered").is_not_null()
-    crossing = known.filter(crosses)
-    if crossing.height:
-        known = pl.concat([known.filter(~crosses), _shared(crossing, width_us)])
-    summed = (*_SHARED, "gap_energy_j", "counter_reset_count", *COUNTERS.values())
-    sums = known.group_by("@gpu", "@bucket").agg(
-        *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in summed)
+def _growth(buckets: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+    """What each counter gained in a bucket: last value less the last of the bucket before, plus what restarts hid.
+
+    Only the samples where a counter restarted are looked at one by one; they are few.
+    """
+    ordered = buckets.sort("@gpu", "@bucket")
+    gained = ordered.select("@gpu", "@bucket")
+    for counter, name in COUNTERS.items():
+        before = _carried(ordered, counter)
+        since = pl.coalesce(before, pl.col(f"@first {counter}"))
+        gained = gained.with_columns(ordered.select((pl.col(counter) - since).alias(name)))
+        hidden = _hidden_by_restarts(frame, counter)
+        if hidden.height:
+            gained = gained.join(hidden, on=("@gpu", "@bucket"), how="left", maintain_order="left").with_columns(
+                pl.col(name) + pl.col("@hidden").fill_null(0)
+            )
+            gained = gained.drop("@hidden")
+    return gained.with_columns(pl.col(n) / 1e9 for c, n in COUNTERS.items() if c.endswith("_ns"))
+
+
+def _carried(frame: pl.DataFrame, counter: str) -> pl.Expr:
+    """The last known value of a counter before each row of the same GPU."""
+    if frame.get_column(counter).null_count():
+        return pl.col(counter).forward_fill().shift(1).over("@gpu")
+    return pl.when(pl.col("@gpu") == pl.col("@gpu").shift(1)).then(pl.col(counter).shift(1))
+
+
+def _hidden_by_restarts(frame: pl.DataFrame, counter: str) -> pl.DataFrame:
+    """Sum, by bucket, of the values a counter had right before it restarted."""
+    return (
+        frame.lazy()
+        .select("@gpu", "@bucket", pl.col(counter).alias("@now"), _carried(frame, counter).alias("@hidden"))
+        .filter(pl.col("@now") < pl.col("@hidden"))
+        .group_by("@gpu", "@bucket")
+        .agg(pl.col("@hidden").sum())
+        .collect()
     )
-    return _with_method(sums)
-
-
-def _growth(counter: str) -> pl.Expr:
-    now, before = pl.col(counter), pl.col(counter).shift(1)
-    grown = pl.when(now >= before).then(now - before).when(now < before).then(now)
-    return grown / 1e9 if counter.endswith("_ns") else grown
 
 
 def _shared(crossing: pl.DataFrame, width_us: int) -> pl.DataFrame:
     """Covered intervals that reach over the end of a bucket, one piece for each bucket they touch."""
-    whole = ("gap_energy_j", "counter_reset_count", *COUNTERS.values())
     start, end = pl.col("@t") - pl.col("@dt"), pl.col("@t")
     piece = pl.min_horizontal(end, (pl.col("@piece") + 1) * width_us) - pl.max_horizontal(
         start, pl.col("@piece") * width_us
     )
+    others = [name for name in _SUMMED if name not in _SHARED]
     return (
-        crossing.with_columns(pl.int_ranges("@first", pl.col("@bucket") + 1).alias("@piece"))
+        crossing.with_columns(pl.int_ranges(start // width_us, pl.col("@bucket") + 1).alias("@piece"))
         .explode("@piece")
         .with_columns((piece / pl.col("@dt")).alias("@share"))
-        .with_columns(
-            *(pl.col(name) * pl.col("@share") for name in _SHARED),
-            *(pl.when(pl.col("@piece") == pl.col("@bucket")).then(pl.col(name)).alias(name) for name in whole),
+        .filter(pl.col("@share") > 0)
+        .select(
+            "@gpu",
+            pl.col("@piece").alias("@bucket"),
+            *(
+                pl.lit(None, crossing.schema[name]).alias(name) if name in others else pl.col(name) * pl.col("@share")
+                for name in _SUMMED
+            ),
         )
-        .with_columns(pl.col("@piece").alias("@bucket"))
-        .drop("@piece")
-        .select(crossing.columns)
     )
 
 

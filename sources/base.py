@@ -39,6 +39,10 @@ class OfflineError(FetchError):
     """There is no network: raised at once for every later request of the run."""
 
 
+class NotConfiguredError(FetchError):
+    """The source needs something only the operator has (a contact, a key): it is skipped, which is no failure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Payload:
     """Raw bytes of one document as it was received, with where and when.

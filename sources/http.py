@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from sources.base import AlmanacError, FetchError, OfflineError, Response
+from sources.base import AlmanacError, FetchError, NotConfiguredError, OfflineError, Response
 from sources.http_addresses import RedactingFilter, clean_url, is_private, resolve, scrub, secrets_in, uses_proxy
 from sources.http_body import TruncatedError, read_bounded
 from sources.http_errors import SEC_CONTACT, BlockedError, refusal, seconds_to_wait
@@ -266,7 +266,7 @@ class HttpWeb:
         if blocked := self._blocked.get(self.limiter.group(host)):
             raise FetchError(blocked)
         if any(host == h or host.endswith(f".{h}") for h in CONTACT_HOSTS) and "@" not in self.contact:
-            raise FetchError(f"{clean_url(url)}: {SEC_CONTACT}")
+            raise NotConfiguredError(f"{clean_url(url)}: {SEC_CONTACT}")
         if check_robots and not is_documented_api(url, self.robots_exempt) and not may_fetch(self._rules(url), url):
             raise FetchError(f"{clean_url(url)}: robots.txt of {host} does not let {ROBOT} read it")
         if not uses_proxy(url) and self.transport is None and not self._resolve(host):

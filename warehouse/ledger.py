@@ -6,6 +6,7 @@ Belongs here: copying. Does not belong here: counting (the commit carries its co
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import polars as pl
 
@@ -23,27 +24,11 @@ def copy_commits(lake: Lake) -> int:
         else iter(())
     )
     seen = {str(name): int(version) for name, version in have}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, model in tables().items():
         if table_of(model).info["kind"] == "ledger":
             continue
-        for commit in lake.history(model, since=seen.get(name, -1)):
-            rows.append(
-                {
-                    "table_name": name,
-                    "delta_version": commit["version"],
-                    "load_id": commit["load_id"],
-                    "source": commit["source"],
-                    "status": commit["status"],
-                    "committed_at": dt.datetime.fromtimestamp(commit["at_ms"] / 1000, dt.UTC),
-                    "rows_read": commit["read"],
-                    "rows_landed": commit["landed"],
-                    "rows_rejected": commit["rejected"],
-                    "rows_duplicate": commit["duplicate"],
-                    "payloads": commit["payloads"],
-                    "reason": commit["reason"],
-                }
-            )
+        rows.extend(_row(name, commit) for commit in lake.history(model, since=seen.get(name, -1)))
     if not rows:
         return 0
     frame = pl.DataFrame(rows, schema=lake_schema(LoadRecord))
@@ -55,3 +40,20 @@ def copy_commits(lake: Lake) -> int:
 
     lake.commit(LoadRecord, [], prepare)
     return frame.height
+
+
+def _row(table: str, commit: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "table_name": table,
+        "delta_version": commit["version"],
+        "load_id": commit["load_id"],
+        "source": commit["source"],
+        "status": commit["status"],
+        "committed_at": dt.datetime.fromtimestamp(commit["at_ms"] / 1000, dt.UTC),
+        "rows_read": commit["read"],
+        "rows_landed": commit["landed"],
+        "rows_rejected": commit["rejected"],
+        "rows_duplicate": commit["duplicate"],
+        "payloads": commit["payloads"],
+        "reason": commit["reason"],
+    }

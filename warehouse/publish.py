@@ -28,7 +28,7 @@ from warehouse.lake import Lake
 from warehouse.ledger import copy_commits
 from warehouse.marts import Mart, marts
 from warehouse.schema import tables
-from warehouse.schema.declare import lake_schema, qualified_name, table_of
+from warehouse.schema.declare import key_of, qualified_name, table_of
 from warehouse.schema.ops import PayloadRecord, SourceRecord
 from warehouse.views import view_of_files
 
@@ -97,7 +97,7 @@ def publish(home: Home, sources: pl.DataFrame, compute: Mapping[str, Compute]) -
     return Published(build_id, rows)
 
 
-def _publish_table(  # noqa: PLR0917 - one call site
+def _publish_table(
     con: duckdb.DuckDBPyConnection,
     home: Home,
     lake: Lake,
@@ -123,7 +123,7 @@ def _publish_table(  # noqa: PLR0917 - one call site
     if name in compute:
         frame = compute[name](frame)
     columns = published_columns(model)
-    frame = frame.select(columns).sort([c for c in table_of(model).primary_key.columns.keys()], nulls_last=True)
+    frame = frame.select(columns).sort(key_of(model), nulls_last=True)
     con.register("incoming", frame)
     listed = ", ".join(f'"{c}"::{duckdb_type(model, c)}' for c in columns)
     con.execute(f"insert into {name} select {listed} from incoming")

@@ -39,6 +39,7 @@ from sources.telemetry.spool_format import (
 Rows = np.ndarray[Any, np.dtype[Any]]
 _FLUSH_ROWS: Final = 1 << 18  # rows decoded together: enough to be fast, few enough to let go of the bytes
 _SLICE_ROWS: Final = 1024  # rows that stay in the processor's cache while they are turned into columns
+_HEADER_BYTES: Final = 1 << 20  # a header names columns and GPU slots; this is room for thousands
 _TIMES: Final = frozenset({"valid_from", "valid_to"})
 
 
@@ -104,6 +105,17 @@ def read_segment(body: bytes | Path) -> Segment:
         return Segment("", None, pl.DataFrame(), {}, raw.damage)
     samples = _samples(raw.header.columns, [(raw.header, raw.rows)])
     return Segment(raw.header.segment_id, raw.header, samples, _records([raw]), raw.damage)
+
+
+def segment_id_of(path: Path) -> str | None:
+    """The id in a segment's header, without reading its samples; None where the header cannot be read."""
+    with path.open("rb") as file:
+        head = file.read(_HEADER_BYTES)
+    first = next(walk(head, len(head)), None)
+    if isinstance(first, Frame) and first.kind == HEADER:
+        return _header(head[first.begin : first.end]).segment_id
+    header = _scan(path.read_bytes()).header
+    return header.segment_id if header else None
 
 
 def read_segments(bodies: Iterable[tuple[str, bytes | Path]]) -> Batch:

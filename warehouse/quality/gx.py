@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,18 @@ ENGINE = {
 SAMPLE_ROWS = 5
 
 
-def validate_files(files: Sequence[Path], suite: Sequence[Expectation]) -> list[Outcome]:
-    """Run a suite over Parquet files seen as one table."""
+def validate_files(
+    files: Sequence[Path], suite: Sequence[Expectation], partitions: Mapping[str, str] | None = None
+) -> list[Outcome]:
+    """Run a suite over Parquet files seen as one table. partitions: name and DuckDB type of path partitions."""
     with tempfile.TemporaryDirectory(prefix="almanac-gate-") as folder:
         database = Path(folder) / "gate.duckdb"
         listed = ", ".join(_quote(str(f)) for f in files)
         with duckdb.connect(str(database)) as con:
             con.execute("set TimeZone = 'UTC'")
-            con.execute(f"create view candidate as select * from read_parquet([{listed}], hive_partitioning = false)")
+            kinds = ", ".join(f"'{name}': {kind}" for name, kind in (partitions or {}).items())
+            hive = f"hive_partitioning = true, hive_types = {{{kinds}}}" if kinds else "hive_partitioning = false"
+            con.execute(f"create view candidate as select * from read_parquet([{listed}], {hive})")
         return validate_table(database, "candidate", suite)
 
 

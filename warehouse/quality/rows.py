@@ -106,21 +106,31 @@ REFUSED = pl.Schema({"rule": pl.String, "reason": pl.String, "raw": pl.String})
 
 def split(frame: pl.DataFrame, cast_reasons: pl.Series, model: type[SQLModel]) -> Split:
     """Apply every row rule, then look for repeated keys: exact repeats are dropped, different ones refused."""
-    rules = row_rules(model)
-    tests = [rule.bad.fill_null(value=False).alias(f"r{i}") for i, rule in enumerate(rules)]
-    verdicts = frame.select(tests) if tests else pl.DataFrame()
-    broken = verdicts.select(pl.any_horizontal(pl.all())).to_series() if tests else pl.Series([False] * frame.height)
     uncast = cast_reasons != ""
-    bad = broken | uncast
-    refused = [_refuse(frame, verdicts, rules, broken & ~uncast), _refuse_uncast(frame, cast_reasons, uncast)]
-    good = frame.filter(~bad) if bad.any() else frame
+    castable = frame.filter(~uncast) if uncast.any() else frame
+    good, refused = refuse(castable, model)
     good, repeats, conflicts = _keys(good, model)
-    return Split(good, pl.concat([*refused, conflicts]), repeats)
+    return Split(good, pl.concat([refused, _refuse_uncast(frame, cast_reasons, uncast), conflicts]), repeats)
+
+
+def refuse(frame: pl.DataFrame, model: type[SQLModel]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(good rows, refused rows with rule, reason and raw form) by the row rules alone.
+
+    All rules are asked in one pass; most batches break none, and then nothing is copied.
+    """
+    rules = row_rules(model)
+    asked = (
+        frame.lazy().select(r.bad.any().alias(str(i)) for i, r in enumerate(rules)).collect().row(0) if rules else ()
+    )
+    broken = [rule for rule, hit in zip(rules, asked, strict=True) if hit]
+    if not broken:
+        return frame, pl.DataFrame(schema=REFUSED)
+    verdicts = frame.select(rule.bad.fill_null(value=False).alias(f"r{i}") for i, rule in enumerate(broken))
+    bad = verdicts.select(pl.any_horizontal(pl.all())).to_series()
+    return frame.filter(~bad), _refuse(frame, verdicts, broken, bad)
 
 
 def _refuse(frame: pl.DataFrame, verdicts: pl.DataFrame, rules: list[RowRule], bad: pl.Series) -> pl.DataFrame:
-    if not bad.any():
-        return pl.DataFrame(schema=REFUSED)
     rows, hits = frame.filter(bad), verdicts.filter(bad)
     both = pl.concat([rows, hits], how="horizontal")
     first = pl.coalesce(

@@ -61,14 +61,14 @@ def suite_of(model: type[SQLModel]) -> list[Expectation]:
                     "critical",
                 )
             )
-    out.append(_unique(model))
+    out.append(uniqueness_of(model))
     for name, severity, bad in table.info["checks"]:
         query = f"select * from {{batch}} where {bad}"
         out.append(Expectation(name, "UnexpectedRowsExpectation", {"unexpected_rows_query": query}, severity))
     return out
 
 
-def _unique(model: type[SQLModel]) -> Expectation:
+def uniqueness_of(model: type[SQLModel]) -> Expectation:
     """Facts are unique by key and value (conflicts are kept and shown); everything else by key."""
     fact = table_of(model).info["kind"] == "fact"
     columns = list(dict.fromkeys([*key_of(model), *(identity(model) if fact else [])]))

@@ -1,0 +1,44 @@
+"""Publishing: what the published file needs from the registry and from the subjects.
+
+Belongs here: the frame of sources, the computed columns. Does not belong here: how the file is built
+(`warehouse.publish`), Dagster (`published.py`).
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sources.registry import all_sources
+from warehouse.home import Home
+from warehouse.publish import Compute, Published, publish
+
+
+def source_frame() -> pl.DataFrame:
+    """One row for each registered source, as `ops.sources` wants it."""
+    return pl.DataFrame(
+        {
+            "source": s.name,
+            "publisher": s.publisher,
+            "homepage": s.homepage,
+            "licence": s.licence,
+            "terms": s.terms,
+            "authority": s.authority,
+            "cadence": s.cadence,
+            "may_republish": s.may_republish,
+            "off_reason": s.off_reason,
+            "tables": ", ".join(s.tables),
+        }
+        for s in all_sources().values()
+    )
+
+
+def computed_columns() -> dict[str, Compute]:
+    """Tables with columns that are computed over the whole table, and by what."""
+    from assets.telemetry_links import link_deltas
+
+    return {"telemetry.link_counters": link_deltas}
+
+
+def publish_home(home: Home) -> Published:
+    """Publish everything the lake holds."""
+    return publish(home, source_frame(), computed_columns())

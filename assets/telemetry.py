@@ -1,0 +1,92 @@
+"""Telemetry as Dagster assets: a demonstration or a short capture, ingest, roll-ups.
+
+Belongs here: the steps and what Dagster shows of them. Does not belong here: ingest itself (`ingest.py`), roll-ups
+(`rollup.py`), the agent.
+"""
+# Dagster reads annotations at run time: no `from __future__ import annotations` here.
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from assets.ingest import SAMPLES, ingest
+from assets.landing import merge_outcomes
+from assets.observed import CHECKS, OWNERS, check_result, column_schema
+from assets.rollup import roll_up
+from assets.telemetry_clean import RECORD_TABLES
+from warehouse.home import Home
+from warehouse.schema import tables
+from warehouse.schema.declare import qualified_name, table_of
+
+GROUP = "telemetry_ingest"
+INGESTED = (SAMPLES, *(qualified_name(m) for m in RECORD_TABLES.values()))
+ROLLED = ("telemetry.gpu_minutes", "telemetry.gpu_hours")
+
+
+def key_of(table: str) -> dg.AssetKey:
+    """Asset key of a telemetry table as ingest fills it."""
+    return dg.AssetKey(["spool", *table.split(".")])
+
+
+def _spec(table: str, deps: list[dg.AssetKey]) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        key_of(table),
+        deps=deps,
+        description=table_of(tables()[table]).comment,
+        group_name=GROUP,
+        kinds={"polars", "deltalake"},
+        owners=OWNERS,
+        metadata={"dagster/column_schema": column_schema(table)},
+    )
+
+
+def telemetry_assets() -> list[dg.AssetsDefinition]:
+    """Two steps: ingest of sealed segments, then the roll-ups of the hours they touched."""
+    return [_ingest_asset(), _rollup_asset()]
+
+
+def _ingest_asset() -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name="ingest",
+        specs=[_spec(t, []) for t in INGESTED],
+        check_specs=[
+            dg.AssetCheckSpec(name, asset=key_of(t), description=f"{name} rules of {t}", blocking=False)
+            for t in INGESTED
+            for name in CHECKS
+        ],
+        pool="spool",
+        required_resource_keys={"home", "telemetry"},
+    )
+    def step(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        home: Home = context.resources.home.home()
+        context.resources.telemetry.provide(home)
+        report = ingest(home, load_id=context.run_id)
+        for line in report.complaints():
+            context.log.warning(line)
+        context.resources.home.tell(report)
+        outcomes = merge_outcomes(report.landed)
+        for table in INGESTED:
+            mine = [one.counts for one in report.landed if one.table == table]
+            counts = {n: sum(getattr(c, n) for c in mine) for n in ("read", "landed", "rejected", "duplicate")}
+            yield dg.MaterializeResult(asset_key=key_of(table), metadata={**counts, "segments": report.segments})
+            for name in CHECKS:
+                yield check_result(key_of(table), name, outcomes.get(table, []), report)
+
+    return step
+
+
+def _rollup_asset() -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name="roll_up",
+        specs=[_spec(t, [key_of(SAMPLES)]) for t in ROLLED],
+        pool="spool",
+        required_resource_keys={"home"},
+    )
+    def step(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
+        home: Home = context.resources.home.home()
+        rows = roll_up(home, load_id=context.run_id)
+        for table in ROLLED:
+            yield dg.MaterializeResult(asset_key=key_of(table), metadata={"rows computed": rows[table]})
+
+    return step

@@ -1,0 +1,20 @@
+"""`almanac doctor`: look at the installation and say what is wrong."""
+
+from __future__ import annotations
+
+import click
+
+from pipelines.commands.options import home_option
+
+
+@click.command("doctor")
+@home_option
+def command(home_path: str | None) -> int:
+    """Check packages, disk, GPUs, contact, sources and the published file. Exits 1 when something must be done."""
+    from pipelines.diagnosis import diagnose
+    from warehouse.home import Home
+
+    findings = diagnose(Home.at(home_path))
+    for finding in findings:
+        click.echo(f"{finding.state:<5} {finding.what}: {finding.detail}")
+    return 1 if any(f.state == "bad" for f in findings) else 0

@@ -1,0 +1,26 @@
+"""`almanac export`: a copy of the warehouse that works on another machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pipelines.commands.options import home_option
+
+
+@click.command("export")
+@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path("almanac-export"))
+@click.option("--format", "form", type=click.Choice(["duckdb", "parquet", "csv", "xlsx"]), default="duckdb")
+@click.option("--all", "everything", is_flag=True, help="Include sources whose licence forbids giving rows to others.")
+@home_option
+def command(folder: Path, form: str, everything: bool, home_path: str | None) -> int:
+    """Write tables as one DuckDB file, as Parquet or CSV files, or as one workbook. Raw samples are copied too."""
+    from pipelines.progress import told
+    from warehouse.export import export
+    from warehouse.home import Home
+
+    with told("exporting"):
+        written = export(Home.at(home_path), folder, form, everything=everything)
+    click.echo(f"{len(written)} files in {folder}")
+    return 0

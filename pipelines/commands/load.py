@@ -1,0 +1,82 @@
+"""`almanac load`: local raw files of any source through the same street."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import click
+
+from pipelines.commands.options import home_option
+
+
+@click.command("load")
+@click.argument("source_name", metavar="SOURCE")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@click.option("--observed-at", help="When the data was true, where the files do not say (ISO 8601, UTC if no zone).")
+@click.option("--round", "round_name", help="MLPerf round, where the path does not say (v5.1).")
+@click.option("--cluster", help="Cluster the files come from, where they do not say.")
+@click.option("--node", help="Node the files come from, where they do not say.")
+@home_option
+def command(
+    source_name: str,
+    paths: tuple[Path, ...],
+    observed_at: str | None,
+    round_name: str | None,
+    cluster: str | None,
+    node: str | None,
+    home_path: str | None,
+) -> int:
+    """Load PATHs (files or folders) as SOURCE, then publish. Loading the same file again changes nothing."""
+    from assets.publish import publish_home
+    from assets.reference import ensure_reference
+    from assets.street import receive
+    from pipelines.progress import told
+    from sources.registry import source_named
+    from warehouse.home import Home
+
+    source = source_named(source_name)
+    missing = [p for p in paths if not p.exists()]
+    if missing:
+        raise click.UsageError(f"{missing[0]} does not exist")
+    options = {"round": round_name, "cluster": cluster, "node": node, "observed_at": _instant(observed_at)}
+    given = {k: v for k, v in options.items() if v}
+    home = Home.at(home_path).prepare()
+    with told(f"loading {source.name}"):
+        ensure_reference(home, but=source.name)
+        report = receive(home, source, source.read(list(paths), given))
+    if report.landed or not home.database.exists():
+        with told("publishing"):
+            publish_home(home)
+    _show(report)
+    nothing = report.rows_landed == 0 and report.rows_known == 0 and (report.failed or report.received == 0)
+    return 1 if nothing else 0
+
+
+def _instant(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        at = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(
+            f"--observed-at {text!r} is not an ISO 8601 instant, such as 2026-09-01T00:00:00Z"
+        ) from None
+    return (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).isoformat()
+
+
+def _show(report: object) -> None:
+    from assets.street import StreetReport
+
+    assert isinstance(report, StreetReport)  # noqa: S101 - narrows the type for the checker
+    click.echo(f"{report.source}: {report.received} documents")
+    for one in report.landed:
+        c = one.counts
+        if c.read:
+            click.echo(
+                f"  {one.table}: read {c.read} = landed {c.landed} + refused {c.rejected} + already there {c.duplicate}"
+            )
+    for line in report.complaints():
+        click.echo(f"almanac: {' '.join(line.split())}", err=True)
+    if not report.landed and not report.unreadable and not report.still_blocked:
+        click.echo("  everything in them was already there" if report.received else "  no documents found in the paths")

@@ -1,0 +1,30 @@
+"""`almanac run`: the main job, in this process, with the same graph that Dagster schedules."""
+
+from __future__ import annotations
+
+import click
+
+from pipelines.commands.options import home_option
+
+
+@click.command("run")
+@click.option("--offline", is_flag=True, help="Do not touch the network; use the archive and curated facts.")
+@click.option(
+    "--telemetry",
+    type=click.Choice(["auto", "nvml", "synthetic", "none"]),
+    default="auto",
+    help="auto: this machine's GPUs if it has any, else a synthetic cluster that is marked so.",
+)
+@home_option
+def command(offline: bool, telemetry: str, home_path: str | None) -> int:
+    """Fetch, land, publish and report. Exits 0 also without a network; 1 if a batch was blocked or a source failed."""
+    from pipelines.main_job import run_main_job
+    from warehouse.home import Home
+
+    home = Home.at(home_path).prepare()
+    outcome = run_main_job(home, offline=offline, telemetry=telemetry)
+    for line in outcome.summary():
+        click.echo(line)
+    for line in outcome.complaints():
+        click.echo(f"almanac: {' '.join(line.split())}", err=True)
+    return 1 if outcome.failed else 0

@@ -1,0 +1,46 @@
+"""Jobs: the main job, the telemetry drain, and the purge of old runs.
+
+Belongs here: which assets run together. Does not belong here: when (`schedules.py`, `sensors.py`).
+"""
+# Dagster reads annotations at run time: no `from __future__ import annotations` here.
+
+import datetime as dt
+from typing import Any
+
+import dagster as dg
+
+KEEP_RUNS = dt.timedelta(days=30)
+
+EXTERNAL = dg.AssetSelection.groups("freshness")
+
+main_job = dg.define_asset_job(
+    "main",
+    selection=dg.AssetSelection.all() - EXTERNAL,
+    description="Fetch, land and publish everything: what `almanac run` runs.",
+)
+
+telemetry_job = dg.define_asset_job(
+    "telemetry",
+    selection=dg.AssetSelection.groups("telemetry_ingest", "published"),
+    description="Drain sealed spool segments, bring roll-ups up to date, publish.",
+)
+
+
+@dg.op
+def purge_runs(context: dg.OpExecutionContext) -> None:
+    """Delete runs older than 30 days: Dagster keeps every event for ever otherwise."""
+    edge = dt.datetime.now(dt.UTC) - KEEP_RUNS
+    gone = 0
+    for record in context.instance.get_run_records(filters=dg.RunsFilter(created_before=edge)):
+        context.instance.delete_run(record.dagster_run.run_id)
+        gone += 1
+    context.log.info(f"deleted {gone} runs older than {KEEP_RUNS.days} days")
+
+
+@dg.job(description="Delete runs older than 30 days.")
+def purge() -> None:
+    """One op."""
+    purge_runs()
+
+
+JOBS: list[Any] = [main_job, telemetry_job, purge]
