@@ -96,7 +96,7 @@ def resolve(
     by_sku = _by_sku(provider, sku, memory_gb)
     by_name = _by_sku(provider, name, memory_gb) or _by_name(name, memory_gb)
     if by_sku is None:
-        return by_name or _by_name(sku, memory_gb) or _nearest(name or sku or "")
+        return _better(by_name, _by_name(sku, memory_gb)) or _nearest(name or sku or "")
     if by_name and by_sku.accelerator_id and by_name.status != "not_a_gpu":
         possible = {by_name.accelerator_id} if by_name.accelerator_id else set(by_name.candidates)
         if by_sku.accelerator_id not in possible:
@@ -134,6 +134,13 @@ def normal(text: str) -> str:
     while (shorter := _BRANDS.sub("", text)) != text:
         text = shorter
     return re.sub(r"(\d) (GI?B)\b", r"\1\2", text)
+
+
+def _better(name: Resolution | None, sku: Resolution | None) -> Resolution | None:
+    """The name's reading, unless the SKU, read as a name, tells apart what the name leaves open."""
+    if name is None or (sku is not None and sku.accelerator_id in name.candidates and name.status == "partial"):
+        return sku
+    return name
 
 
 def _by_sku(provider: str, text: str | None, memory_hint: float | None) -> Resolution | None:
