@@ -273,7 +273,7 @@ struct event { struct device *device; u64 type, data; u32 gi, ci; };
 int nvmlEventSetWait_v2(int *set, struct event *e, u32 ms) {
     (void)set;
     ENTER(NULL);
-    for (u64 until = now_ms() + ms; now_ms() < until; usleep(10000))
+    for (u64 until = now_ms() + ms; now_ms() < until; usleep(30000))
         for (int g = 0; g < GPUS; g++) {
             int seq = (int)get(g, "xid_seq", 0);
             if (seq <= seen_seq[g]) continue;
