@@ -112,7 +112,8 @@ def _ordered(samples: pl.LazyFrame) -> pl.DataFrame:
     frame = samples.select("sampled_at", *IDENTITY, *ABOUT, *GAUGES, *COUNTERS).collect()
     changes = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in IDENTITY).fill_null(value=True)
     frame = frame.with_columns(changes.alias("@new"), pl.col("sampled_at").dt.epoch("us").alias("@t"))
-    heads = frame.filter("@new").select(pl.struct(*IDENTITY).rank("dense").cast(pl.Int64) - 1).to_series()
+    starts = frame.lazy().select("@new", *IDENTITY).filter("@new")
+    heads = starts.select(pl.struct(*IDENTITY).rank("dense").cast(pl.Int64) - 1).collect().to_series()
     run = pl.col("@new").cast(pl.UInt32).cum_sum() - 1
     frame = frame.with_columns(heads.gather(frame.select(run).to_series()).alias("@gpu"))
     later = (pl.col("@t") >= pl.col("@t").shift(1)) | pl.col("@new")
