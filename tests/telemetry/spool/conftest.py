@@ -1,0 +1,8 @@
+"""Lets the tests beside this file import `spool_writers`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
