@@ -1,6 +1,6 @@
-"""Source `model-config`: a small TOML file in which a user states the shapes of models.
+"""Source `model-config`: shapes of models, the published ones of `model_shapes.toml` and a user's own.
 
-Belongs here: reading that file. Does not belong here: FLOPs (`assets/flops.py`), shapes found in logs.
+Belongs here: reading such files. Does not belong here: FLOPs (`assets/flops.py`), shapes found in logs.
 
     [[model]]
     id = "my-moe-8x7b"
@@ -14,8 +14,10 @@ Belongs here: reading that file. Does not belong here: FLOPs (`assets/flops.py`)
 
 from __future__ import annotations
 
+import datetime as dt
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,10 @@ from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payloa
 from sources.local_files import local_files, payload_of
 
 TABLE = "ref.model_configs"
-TEXTS = ("id", "model", "org", "notes")
+SHAPES = "model_shapes.toml"
+_EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
+TEXTS = ("id", "model", "org", "source_name", "source_url", "certainty", "checked", "notes")
+DATES = ("known_at",)
 FLAGS = ("is_gated_mlp", "is_tied_embedding", "is_causal")
 NUMBERS = (
     "params",
@@ -56,8 +61,8 @@ def read_shape(body: bytes) -> dict[str, Any]:
         raise ParseError(f"the file states {len(models)} models; the calculator takes one: keep one [[model]]")
     fault = _fault(models[0])
     if fault:
-        raise ParseError(f"{fault}; known keys: {', '.join((*TEXTS, *NUMBERS, *FLAGS))}")
-    return {k: v for k, v in models[0].items() if k not in TEXTS}
+        raise ParseError(f"{fault}; known keys: {', '.join((*TEXTS, *DATES, *NUMBERS, *FLAGS))}")
+    return {k: v for k, v in models[0].items() if k not in {*TEXTS, *DATES}}
 
 
 def read_models(body: bytes) -> list[dict[str, Any]]:
@@ -73,24 +78,26 @@ def read_models(body: bytes) -> list[dict[str, Any]]:
 
 
 class ModelConfigFile:
-    """Shapes of models that a user wrote down. Local only."""
+    """Shapes of models: published ones that come with the product, and files that a user wrote."""
 
     name = "model-config"
-    publisher = "the cluster's owner"
+    publisher = "GPU Almanac, and the cluster's owner"
     homepage = ""
-    licence = "own data"
-    terms = "local files; nothing is fetched"
+    licence = "facts with their sources"
+    terms = "facts only; each row leads to where it was read"
     cadence: Cadence = "static"
     tables = (TABLE,)
     authority: Authority = "curated"
     landing: Landing = "append"
     version = 1
-    off_reason = "local files only: almanac load model-config FILE.toml"
-    may_republish = False
+    off_reason = ""
+    may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:
-        """Nothing: there is no public document."""
-        return iter(())
+        """The file of this package; no request is made, and its newest `known_at` stands for the clock."""
+        body = (resources.files("sources") / SHAPES).read_bytes()
+        newest = max(_known_at(m) or _EPOCH for m in read_models(body))
+        yield Payload(self.name, f"curated:{SHAPES}", newest, "application/toml", body, stream=SHAPES)
 
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
         """One payload for each TOML file."""
@@ -114,21 +121,30 @@ class ModelConfigFile:
                     **row,
                     "model_config_id": model["id"],
                     "model": model.get("model", model["id"]),
-                    "known_at": payload.retrieved_at,
-                    "source_name": payload.url.removeprefix("file:"),
+                    "known_at": _known_at(model) or payload.retrieved_at,
+                    "source_name": model.get("source_name", payload.url.removeprefix("file:")),
                 }
             )
         return Parsed({TABLE: pl.DataFrame(rows, infer_schema_length=None)} if rows else {}, rejects)
 
 
+def _known_at(model: Mapping[str, Any]) -> dt.datetime | None:
+    day = model.get("known_at")
+    if isinstance(day, dt.datetime):
+        return day if day.tzinfo else day.replace(tzinfo=dt.UTC)
+    return dt.datetime.combine(day, dt.time(), dt.UTC) if isinstance(day, dt.date) else None
+
+
 def _fault(model: Mapping[str, Any]) -> str | None:
     if not isinstance(model.get("id"), str) or not model["id"].strip():
         return "the model has no id"
-    unknown = sorted(set(model) - {*NUMBERS, *FLAGS, *TEXTS})
+    unknown = sorted(set(model) - {*NUMBERS, *FLAGS, *TEXTS, *DATES})
     if unknown:
         return f"unknown key {unknown[0]!r}"
     wrong = [k for k in NUMBERS if k in model and (isinstance(model[k], bool) or not isinstance(model[k], int | float))]
     wrong += [k for k in FLAGS if k in model and not isinstance(model[k], bool)]
+    if "known_at" in model and _known_at(model) is None:
+        return "known_at is not a date"
     return f"{wrong[0]} is not {'true or false' if wrong[0] in FLAGS else 'a number'}" if wrong else None
 
 
