@@ -1,7 +1,8 @@
 """What was told last, so that the spool carries changes and not repetitions.
 
 Belongs here: null reasons, link counters and inventory as change records. Does not belong here: reading them.
-A span that ended is told again with its end: the same `from_at` (or `valid_from`), now with `to_at` (`valid_to`).
+A span lasts until the next record of the same thing. One that ends with nothing after it is told once more as it
+was, beginning and ending at that instant; so no two records share a key, and merging neighbours gives the span.
 """
 
 from __future__ import annotations
@@ -46,7 +47,6 @@ class NullLedger:
         known = self._open.get((device, column))
         if known and known["reason"] == reason:
             return
-        self.end(at_us, device, column)
         row = {
             "from_at": at_us,
             "to_at": None,
@@ -62,7 +62,7 @@ class NullLedger:
     def end(self, at_us: int, device: str, column: str) -> None:
         """The column has a value again."""
         if row := self._open.pop((device, column), None):
-            self._emit("null_reason", row | {"to_at": at_us})
+            self._emit("null_reason", row | {"from_at": at_us, "to_at": at_us})
 
 
 class LinkLedger:
@@ -133,9 +133,7 @@ class InventoryLedger:
             told = self._told.get(uuid)
             if told and {**told, "valid_from": None} == {**row, "valid_from": None, "valid_to": None}:
                 continue
-            if told:
-                self._emit("inventory", told | {"valid_to": at_us})
             self._told[uuid] = {"valid_from": at_us, "valid_to": None, **row}
             self._emit("inventory", self._told[uuid])
         for uuid in [u for u, row in self._told.items() if row["parent_gpu_uuid"] == board and u not in present]:
-            self._emit("inventory", self._told.pop(uuid) | {"valid_to": at_us})
+            self._emit("inventory", self._told.pop(uuid) | {"valid_from": at_us, "valid_to": at_us})

@@ -11,7 +11,8 @@ import pytest
 
 from sources.telemetry.nvml_fields import decode
 from sources.telemetry.nvml_kernel_log import KernelLog, same_device, understand
-from sources.telemetry.nvml_ledger import HEARTBEAT_US, LinkLedger
+from sources.telemetry.nvml_ledger import HEARTBEAT_US, LinkLedger, NullLedger
+from sources.telemetry.nvml_reading import Reading
 from sources.telemetry.spool_format import GPU_COLUMNS
 
 
@@ -143,3 +144,25 @@ def test_a_counter_that_becomes_unreadable_is_told_as_null() -> None:
     reasons = [(row["reason"], row["to_at"]) for kind, row in told.rows if kind == "null_reason"]
     assert values == [3, None, 3]
     assert reasons == [("no_permission", None), ("no_permission", 3)]
+
+
+def test_no_two_records_of_a_reason_share_a_key() -> None:
+    told = Told()
+    ledger = NullLedger(told, table="gpu_samples")
+    ledger.begin(1, "GPU-1", "power_w", "not_supported")
+    ledger.begin(2, "GPU-1", "power_w", "not_supported")
+    ledger.begin(3, "GPU-1", "power_w", "no_permission")
+    ledger.end(4, "GPU-1", "power_w")
+    ledger.end(5, "GPU-1", "power_w")
+    spans = [(row["from_at"], row["to_at"], row["reason"]) for _, row in told.rows]
+    assert spans == [(1, None, "not_supported"), (3, None, "no_permission"), (4, 4, "no_permission")]
+
+
+def test_a_column_that_was_not_sampled_keeps_its_reason() -> None:
+    told = Told()
+    ledger = NullLedger(told, table="gpu_samples")
+    for at_us, reason in ((1, "not_supported"), (2, "not_sampled"), (3, "not_supported")):
+        reading = Reading()
+        reading.miss("fan_speed_ratio", reason)
+        ledger.note(at_us, "GPU-1", reading)
+    assert [(row["from_at"], row["reason"]) for _, row in told.rows] == [(1, "not_supported")]

@@ -115,12 +115,13 @@ def test_a_reason_ends_when_the_value_is_back(machine: Machine) -> None:
     machine.say()
     machine.until_rows(24)
     assert machine.stop() != 0  # this runner does not catch SIGTERM
-    reasons = [
-        (r["reason"], r["to_at"] is None)
-        for r in machine.records("null_reason")
-        if r["device"] == uuid_of(2) and r["column_name"] == "gpu_util_ratio"
+    began, ended = [
+        r for r in machine.records("null_reason") if r["device"] == uuid_of(2) and r["column_name"] == "gpu_util_ratio"
     ]
-    assert reasons == [("no_permission", True), ("no_permission", False)]
+    assert (began["reason"], began["to_at"]) == ("no_permission", None)
+    assert ended["reason"] == "no_permission"
+    assert ended["from_at"] == ended["to_at"]
+    assert ended["to_at"] > began["from_at"]
     assert machine.samples().filter(gpu_uuid=uuid_of(2))["gpu_util_ratio"].to_list()[-1] == 0.52
 
 
@@ -225,9 +226,12 @@ def test_a_changed_power_limit_begins_a_new_state(machine: Machine) -> None:
     machine.start()
     machine.until_rows()
     machine.say("0 limit_mw 500000")
-    machine.until(lambda: len([r for r in machine.records("inventory") if r["gpu_uuid"] == uuid_of(0)]) == 3)
-    first, closed, second = [r for r in machine.records("inventory") if r["gpu_uuid"] == uuid_of(0)]
-    assert (first["power_limit_w"], first["valid_to"]) == (700.0, None)
-    assert closed["valid_from"] == first["valid_from"]
-    assert closed["valid_to"] == second["valid_from"]
-    assert (second["power_limit_w"], second["valid_to"]) == (500.0, None)
+    machine.until(lambda: len([r for r in machine.records("inventory") if r["gpu_uuid"] == uuid_of(0)]) == 2)
+    first, second = [r for r in machine.records("inventory") if r["gpu_uuid"] == uuid_of(0)]
+    assert (first["power_limit_w"], second["power_limit_w"]) == (700.0, 500.0)
+    assert second["valid_from"] > first["valid_from"]
+    from assets.telemetry_intervals import close_intervals
+
+    told = pl.DataFrame([first, second]).cast({"valid_to": pl.Datetime("us", "UTC")})
+    spans = close_intervals(told, ["cluster", "node", "gpu_uuid", "source"])
+    assert spans["valid_to"].to_list() == [second["valid_from"], None]
