@@ -1,8 +1,9 @@
-"""One Dagster asset for each table of each registered source: fetch, archive, parse, gate, land.
+"""Dagster assets of each registered source: one for the source, one for each of its tables.
 
 Belongs here: the factory that turns the registry into assets, checks, metadata and freshness. Does not belong here:
 the street itself (`street.py`), schedules, resources. A blocked batch never fails the step, because a failed step
-would stop publish for every other source: it shows as a failed check instead.
+would stop publish for every other source: it shows as a failed check instead. A table's asset is materialised
+only when something was read for it: an event costs 20 ms, and a run with nothing new must stay short.
 """
 # Dagster reads annotations at run time: no `from __future__ import annotations` here.
 
@@ -38,6 +39,11 @@ def asset_key(source: Source, table: str) -> dg.AssetKey:
     return dg.AssetKey([slug(source.name), *table.split(".")])
 
 
+def source_key(source: Source) -> dg.AssetKey:
+    """Key of the source itself: materialised in every run, and what publish waits for."""
+    return dg.AssetKey(["source", slug(source.name)])
+
+
 def column_schema(table: str) -> dg.TableSchema:
     """Dagster's view of the declaration."""
     model = tables()[table]
@@ -57,10 +63,10 @@ def column_schema(table: str) -> dg.TableSchema:
 
 def _spec(source: Source, table: str) -> dg.AssetSpec:
     schema, _ = table.split(".")
-    deps = [] if source.name == "curated" else [asset_key(all_sources()["curated"], "ref.accelerators")]
     return dg.AssetSpec(
         asset_key(source, table),
-        deps=deps,
+        deps=_reference(source),
+        skippable=True,
         description=f"{table_of(tables()[table]).comment} From {source.publisher} ({source.homepage}).",
         group_name=schema,
         kinds={"polars", "deltalake"},
@@ -75,6 +81,24 @@ def _spec(source: Source, table: str) -> dg.AssetSpec:
     )
 
 
+def _reference(source: Source) -> list[dg.AssetKey]:
+    """Every source but the curated one waits for the reference tables its rows are resolved against."""
+    return [] if source.name == "curated" else [source_key(all_sources()["curated"])]
+
+
+def _source_spec(source: Source) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        source_key(source),
+        deps=_reference(source),
+        description=f"{source.publisher}: asked {source.cadence}. {source.terms}",
+        group_name="sources",
+        kinds={"httpx"},
+        owners=OWNERS,
+        tags={"cadence": source.cadence, "authority": source.authority},
+        metadata={"homepage": dg.MetadataValue.url(source.homepage), "licence": source.licence},
+    )
+
+
 def source_asset(source: Source) -> dg.AssetsDefinition:
     """The asset of one source: one step, one output and two checks for each of its tables."""
     checks = [
@@ -85,8 +109,9 @@ def source_asset(source: Source) -> dg.AssetsDefinition:
 
     @dg.multi_asset(
         name=slug(source.name),
-        specs=[_spec(source, t) for t in source.tables],
+        specs=[_source_spec(source), *(_spec(source, t) for t in source.tables)],
         check_specs=checks,
+        can_subset=True,
         pool=slug(source.name.split("/", maxsplit=1)[0]),
         required_resource_keys={"home", "web"},
     )
@@ -101,18 +126,32 @@ def source_asset(source: Source) -> dg.AssetsDefinition:
         for line in report.complaints():
             context.log.warning(line)
         context.resources.home.tell(report)
-        yield from results(source, report)
+        yield from chosen(context, results(source, report))
         _note_freshness(context.instance, source, report)
 
     return step
 
 
+def chosen(context: dg.AssetExecutionContext, events: Iterator[Any]) -> Iterator[Any]:
+    """Only the events of assets and checks that this run selected."""
+    for event in events:
+        if isinstance(event, dg.AssetCheckResult):
+            if dg.AssetCheckKey(event.asset_key, event.check_name) in context.selected_asset_check_keys:
+                yield event
+        elif event.asset_key in context.selected_asset_keys:
+            yield event
+
+
 def results(source: Source, report: StreetReport) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
-    """A materialisation and two check results for each table, also when nothing landed."""
+    """The source, then a materialisation and two check results for each table that anything was read for."""
     outcomes = merge_outcomes(report.landed)
+    yield dg.MaterializeResult(asset_key=source_key(source), metadata=_metadata(report.landed, report))
     for table in source.tables:
-        key = asset_key(source, table)
         mine = [one for one in report.landed if one.table == table]
+        refused = bool(report.unreadable or report.still_blocked)
+        if not refused and not any(one.counts.read for one in mine):
+            continue
+        key = asset_key(source, table)
         yield dg.MaterializeResult(asset_key=key, metadata=_metadata(mine, report))
         for name in CHECKS:
             yield check_result(key, name, outcomes.get(table, []), report)

@@ -9,9 +9,10 @@ from typing import Any
 
 import dagster as dg
 
-from assets.observed import OWNERS, PREVIEW_ROWS, source_assets
+from assets.observed import OWNERS, PREVIEW_ROWS, source_key
 from assets.publish import publish_home
-from assets.telemetry import telemetry_assets
+from assets.telemetry import ROLLED, SPOOL, key_of
+from sources.registry import all_sources
 from warehouse.home import Home
 from warehouse.marts import marts
 from warehouse.report import write_reports
@@ -23,7 +24,7 @@ GROUP = "published"
 
 def publish_asset() -> dg.AssetsDefinition:
     """The published file, its marts and the report: one step that depends on everything that lands."""
-    upstream = [key for asset in (*source_assets(), *telemetry_assets()) for key in asset.keys]
+    upstream = [*map(source_key, all_sources().values()), SPOOL, *map(key_of, ROLLED)]
     specs = [
         dg.AssetSpec(
             DATABASE,

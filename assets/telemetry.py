@@ -10,9 +10,9 @@ from typing import Any
 
 import dagster as dg
 
-from assets.ingest import SAMPLES, ingest
+from assets.ingest import SAMPLES, IngestReport, ingest
 from assets.landing import merge_outcomes
-from assets.observed import CHECKS, OWNERS, check_result, column_schema
+from assets.observed import CHECKS, OWNERS, check_result, chosen, column_schema
 from assets.rollup import roll_up
 from assets.telemetry_clean import RECORD_TABLES
 from warehouse.home import Home
@@ -20,6 +20,7 @@ from warehouse.schema import tables
 from warehouse.schema.declare import qualified_name, table_of
 
 GROUP = "telemetry_ingest"
+SPOOL = dg.AssetKey(["spool", "segments"])
 INGESTED = (SAMPLES, *(qualified_name(m) for m in RECORD_TABLES.values()))
 ROLLED = ("telemetry.gpu_minutes", "telemetry.gpu_hours")
 
@@ -29,10 +30,11 @@ def key_of(table: str) -> dg.AssetKey:
     return dg.AssetKey(["spool", *table.split(".")])
 
 
-def _spec(table: str, deps: list[dg.AssetKey]) -> dg.AssetSpec:
+def _spec(table: str, deps: list[dg.AssetKey], *, skippable: bool) -> dg.AssetSpec:
     return dg.AssetSpec(
         key_of(table),
         deps=deps,
+        skippable=skippable,
         description=table_of(tables()[table]).comment,
         group_name=GROUP,
         kinds={"polars", "deltalake"},
@@ -49,7 +51,16 @@ def telemetry_assets() -> list[dg.AssetsDefinition]:
 def _ingest_asset() -> dg.AssetsDefinition:
     @dg.multi_asset(
         name="ingest",
-        specs=[_spec(t, []) for t in INGESTED],
+        specs=[
+            dg.AssetSpec(
+                SPOOL,
+                description="Sealed segments of spool and inbox, landed exactly once and retired.",
+                group_name=GROUP,
+                owners=OWNERS,
+            ),
+            *(_spec(t, [], skippable=True) for t in INGESTED),
+        ],
+        can_subset=True,
         check_specs=[
             dg.AssetCheckSpec(name, asset=key_of(t), description=f"{name} rules of {t}", blocking=False)
             for t in INGESTED
@@ -65,21 +76,27 @@ def _ingest_asset() -> dg.AssetsDefinition:
         for line in report.complaints():
             context.log.warning(line)
         context.resources.home.tell(report)
-        outcomes = merge_outcomes(report.landed)
-        for table in INGESTED:
-            mine = [one.counts for one in report.landed if one.table == table]
-            counts = {n: sum(getattr(c, n) for c in mine) for n in ("read", "landed", "rejected", "duplicate")}
-            yield dg.MaterializeResult(asset_key=key_of(table), metadata={**counts, "segments": report.segments})
-            for name in CHECKS:
-                yield check_result(key_of(table), name, outcomes.get(table, []), report)
+        yield from chosen(context, _results(report))
 
     return step
+
+
+def _results(report: IngestReport) -> Iterator[Any]:
+    outcomes = merge_outcomes(report.landed)
+    yield dg.MaterializeResult(asset_key=SPOOL, metadata={"segments": report.segments, "damaged": len(report.damage)})
+    for table in INGESTED:
+        mine = [one.counts for one in report.landed if one.table == table]
+        counts = {n: sum(getattr(c, n) for c in mine) for n in ("read", "landed", "rejected", "duplicate")}
+        if counts["read"]:
+            yield dg.MaterializeResult(asset_key=key_of(table), metadata=counts)
+            for name in CHECKS:
+                yield check_result(key_of(table), name, outcomes.get(table, []), report)
 
 
 def _rollup_asset() -> dg.AssetsDefinition:
     @dg.multi_asset(
         name="roll_up",
-        specs=[_spec(t, [key_of(SAMPLES)]) for t in ROLLED],
+        specs=[_spec(t, [SPOOL], skippable=False) for t in ROLLED],
         pool="spool",
         required_resource_keys={"home"},
     )

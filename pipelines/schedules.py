@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.observed import asset_key
+from assets.observed import asset_key, source_key
 from pipelines.jobs import purge
 from sources.registry import all_sources
 
@@ -28,7 +28,7 @@ def cadence_schedules() -> list[dg.ScheduleDefinition]:
         mine = [s for s in all_sources().values() if s.cadence == cadence and not s.off_reason]
         if not mine:
             continue
-        keys = [asset_key(s, t) for s in mine for t in s.tables]
+        keys = [source_key(s) for s in mine] + [asset_key(s, t) for s in mine for t in s.tables]
         job = dg.define_asset_job(
             f"{cadence}_sources",
             selection=dg.AssetSelection.assets(*keys) | dg.AssetSelection.groups("published"),
