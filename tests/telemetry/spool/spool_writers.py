@@ -20,7 +20,7 @@ def writer(directory: Path, **options: Any) -> SpoolWriter:
         "is_synthetic": False,
         "columns": COLUMNS,
         "stream_id": "0123456789abcdef",
-        "notify": lambda line: None,
+        "notify": lambda _line: None,
         "clock": lambda: 0.0,
     }
     return SpoolWriter(directory, **(given | options))
