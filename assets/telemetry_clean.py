@@ -113,10 +113,11 @@ def clean_samples(raw: pl.DataFrame, columns: Sequence[Column]) -> tuple[pl.Data
     repeats = int(ordered.select(same.sum()).item() or 0)
     if repeats:
         ordered = ordered.filter(~same.fill_null(value=False))
-    blanks = _refused(ordered, [(c.name, rule, reason) for c in known for rule, reason in _blank_rules(ordered, c)])
+    rules = [(c.name, rule, reason) for c in known for rule, reason in _blank_rules(ordered, c)]
+    blanks = _refused(ordered, rules, ordered)
     ordered = _without(ordered, blanks)
     converted = ordered.with_columns(_converted(c) for c in known if c.unit != _unit(c.name))
-    refused = _refused(converted, _range_rules(converted))
+    refused = _refused(converted, _range_rules(converted), ordered)
     frame = _without(converted, refused).with_columns(pl.col("sampled_at").dt.date().alias("date"))
     return conform(frame, GpuSample), _reasons(ordered, [*blanks, *refused]), repeats
 
@@ -192,14 +193,14 @@ def _range_rules(frame: pl.DataFrame) -> list[Rule]:
     return rules
 
 
-def _refused(frame: pl.DataFrame, rules: Sequence[Rule]) -> list[Refusal]:
+def _refused(frame: pl.DataFrame, rules: Sequence[Rule], as_read: pl.DataFrame) -> list[Refusal]:
     """The rules that hit anything. All are asked in one pass; most batches hit none."""
     if not rules or frame.is_empty():
         return []
     asked = frame.lazy().select(rule.any().alias(str(i)) for i, (_, rule, _) in enumerate(rules)).collect().row(0)
     hits = [rule for rule, hit in zip(rules, asked, strict=True) if hit]
     return [
-        (column, reason, frame.select(rule.fill_null(value=False)).to_series(), frame.get_column(column))
+        (column, reason, frame.select(rule.fill_null(value=False)).to_series(), as_read.get_column(column))
         for column, rule, reason in hits
     ]
 
