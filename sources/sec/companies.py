@@ -6,6 +6,7 @@ Belongs here: what is needed to fetch and date their filings. Does not belong he
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 
 
@@ -48,6 +49,10 @@ COMPANIES = (
     Company("CRWV", 1769628, "coreweave", 12),
     Company("NBIS", 1513845, "nebius", 12),
 )
+# How years of 52/53 weeks end, for the companies whose ends were compared with this rule: weekday (Monday 0), and
+# whether it is the last of the month or the one nearest the month's end. Others end on the last day of the month.
+WEEK_YEARS = {"NVDA": (6, "last"), "AMD": (5, "last"), "MU": (3, "nearest")}
+MONTH_ENDS = ("MSFT", "GOOGL", "META", "AMZN", "ORCL", "CRWV", "SMCI", "ANET", "VRT", "TSM", "NBIS", "COHR")
 BY_CIK = {company.cik: company for company in COMPANIES}
 BY_TICKER = {company.ticker: company for company in COMPANIES}
 # Registered names that differ from today's in filings of earlier years.
@@ -63,3 +68,24 @@ def is_name_of(company: Company, registered: str) -> bool:
 def filing_url(cik: int, accession: str) -> str:
     """The folder of a filing on EDGAR."""
     return f"https://www.sec.gov/Archives/edgar/data/{cik}/{accession.replace('-', '')}/"
+
+
+def planned_end(company: Company, fiscal_year: int, quarter: int) -> dt.date | None:
+    """Last day of a quarter that has not been reported yet; None where the company's calendar was not checked."""
+    if company.ticker in MONTH_ENDS:
+        months = 12 * fiscal_year + company.year_end_month - 3 * (4 - quarter)
+        return dt.date(months // 12, months % 12 + 1, 1) - dt.timedelta(days=1)
+    if company.ticker not in WEEK_YEARS:
+        return None
+    if quarter == 4:  # noqa: PLR2004
+        return _year_end(company, fiscal_year)
+    return _year_end(company, fiscal_year - 1) + dt.timedelta(weeks=13 * quarter)
+
+
+def _year_end(company: Company, fiscal_year: int) -> dt.date:
+    weekday, which = WEEK_YEARS[company.ticker]
+    months = 12 * fiscal_year + company.year_end_month
+    last = dt.date(months // 12, months % 12 + 1, 1) - dt.timedelta(days=1)
+    back = (last.weekday() - weekday) % 7
+    forward = 7 - back
+    return last - dt.timedelta(days=back) if which == "last" or back < forward else last + dt.timedelta(days=forward)

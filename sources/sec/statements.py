@@ -279,9 +279,9 @@ def number(text: str) -> float | None:
 
 
 def percent(text: str) -> float | None:
-    """A change in percent: `20 %`, `(13) %`, `Up 18%`, `Down 13%`, `Flat`; None for anything else."""
+    """A change in percent: `20 %`, `(13) %`, `Up 18%`, `Down 13%`, `Flat`, a dash; None for anything else."""
     bare = text.replace(" ", "")
-    if bare.lower() in ("flat", "unchanged"):
+    if bare.lower() in ("flat", "unchanged") or bare in _DASHES:
         return 0.0
     found = re.fullmatch(r"(up|down)?\(?(-?[\d,]+(?:\.\d+)?)\)?%\)?", bare, re.IGNORECASE)
     if not found:
