@@ -19,7 +19,7 @@ from sources.local_files import observed_at
 from sources.mlperf.bundle import Member, member_of_bytes, member_of_file, open_bundle, read_bundle
 from sources.mlperf.github import WORKERS, raw_url, rounds
 from sources.mlperf.inference_rows import LOG_NAME, read_logs, read_summary
-from sources.mlperf.rounds import round_in
+from sources.mlperf.rounds import round_given, round_in
 
 SUMMARY = "summary_results.json"
 MAX_MEMBER = 64 << 20
@@ -79,7 +79,7 @@ class MlperfInference:
             found = False
             for root, members, kind in _local(path):
                 found = True
-                round_ = options.get("round") or _stated_round(root) or round_in(root.as_posix())
+                round_ = round_given(options.get("round")) or _stated_round(root) or round_in(root.as_posix())
                 if round_ is None:
                     raise ParseError(f"{path.name}: no round in it or its path; say which, as in --round v5.1")
                 named = [Member(f"{round_}/{m.name}", m.size_bytes, m.open) for m in members]

@@ -10,6 +10,9 @@ import datetime as dt
 import re
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import quote
+
+from sources.base import ParseError
 
 Suite = Literal["training", "inference"]
 ROUND_IN_PATH = re.compile(r"(?:^|[/_-])(v\d+\.\d+)(?=$|[/_-])")
@@ -78,9 +81,17 @@ def repository(suite: Suite, round_: str) -> str:
 
 def repository_link(suite: Suite, round_: str, path: str = "") -> str:
     """Where a person finds `path` of a round."""
-    from urllib.parse import quote
-
     return f"https://github.com/mlcommons/{repository(suite, round_)}/tree/main/{quote(path)}".rstrip("/")
+
+
+def round_given(text: str | None) -> str | None:
+    """A round named by a person, `v5.1` or `5.1`; None if none was. Raises `ParseError`."""
+    if not text:
+        return None
+    match = re.fullmatch(r"v?(\d+\.\d+)", text.strip())
+    if match is None:
+        raise ParseError(f"round {text!r} is not one: write it as v5.1")
+    return f"v{match[1]}"
 
 
 def round_in(text: str) -> str | None:

@@ -19,7 +19,7 @@ from sources.mlperf import github
 from sources.mlperf.bundle import Member, member_of_bytes, member_of_file, open_bundle, read_bundle
 from sources.mlperf.directory import read_directory
 from sources.mlperf.layout import CODE_FOLDERS, Directory, Layout, lay_out
-from sources.mlperf.rounds import round_in
+from sources.mlperf.rounds import round_given, round_in
 
 BUNDLE = "application/x-tar"
 STRAYS = "strays"
@@ -61,7 +61,7 @@ class MlperfTraining:
                     "give a checkout or a folder of a round"
                 )
             for directory in layout.directories:
-                round_ = options.get("round") or round_in(directory.before)
+                round_ = round_given(options.get("round")) or round_in(directory.before)
                 if round_ is None:
                     raise ParseError(f"{directory.name.path}: no round in its path; say which, as in --round v5.1")
                 members = _members(directory, round_)
