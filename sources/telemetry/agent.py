@@ -138,10 +138,10 @@ class Spool:
             if not self._is_closed:
                 self._writer.record(kind, row)
 
-    def slot(self, uuid: str, *, index: int | None, parent: str | None) -> None:
+    def slot(self, uuid: str, *, index: int | None, parent: str | None, accelerator_id: str | None) -> None:
         with self._lock:
             if not self._is_closed:
-                self._writer.slot(uuid, gpu_index=index, parent_gpu_uuid=parent)
+                self._writer.slot(uuid, gpu_index=index, parent_gpu_uuid=parent, accelerator_id=accelerator_id)
 
     def close(self, gap: Mapping[str, Any] | None = None, *, wait_s: float = -1) -> bool:
         """Seal, after a last record where one is given. False when the writer itself does not come back."""

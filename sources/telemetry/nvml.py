@@ -111,7 +111,7 @@ class Board:
         """(UUID, facts) of the board and of each of its MIG instances."""
         board = {**self._static, **self._changing}
         yield self.uuid, board
-        shared = ("gpu_serial", "pci_bus_id", "module_id", "board_part_number", "vbios", "driver", "cuda")
+        shared = ("accelerator_id", "gpu_serial", "pci_bus_id", "module_id", "vbios", "driver", "cuda")
         for instance, _ in self._instances:
             yield instance.uuid, {key: board[key] for key in shared} | instance.facts
 

@@ -30,7 +30,7 @@ class Sink(Protocol):
 
     def samples(self, at_us: int, rows: Sequence[Row]) -> None: ...
     def record(self, kind: str, row: Mapping[str, Any]) -> None: ...
-    def slot(self, uuid: str, *, index: int | None, parent: str | None) -> None: ...
+    def slot(self, uuid: str, *, index: int | None, parent: str | None, accelerator_id: str | None) -> None: ...
 
 
 class NeedsNewProcessError(Exception):
@@ -156,8 +156,13 @@ class Collector:
         """Each new slot begins a new segment, so they are named before anything is written."""
         self._known.add(board.uuid)
         for uuid, facts in board.inventory():
-            parent = facts.get("parent_gpu_uuid")
-            self._sink.slot(uuid, index=board.index, parent=str(parent) if parent else None)
+            parent, model = facts.get("parent_gpu_uuid"), facts.get("accelerator_id")
+            self._sink.slot(
+                uuid,
+                index=board.index,
+                parent=str(parent) if parent else None,
+                accelerator_id=str(model) if model else None,
+            )
 
     def _open(self, at_us: int) -> None:
         self._driver.open(self._clock())

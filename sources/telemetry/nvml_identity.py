@@ -14,6 +14,7 @@ from typing import Any, Final
 import pynvml
 
 from sources.telemetry.nvml_errors import absent_reason
+from sources.telemetry.nvml_models import accelerator_of
 
 Facts = dict[str, str | int | float | bool | None]
 _FABRIC_COMPLETED: Final = 3
@@ -59,10 +60,12 @@ def static_facts(handle: Any) -> Facts:
     pci = ask(pynvml.nvmlDeviceGetPciInfo, handle)
     cuda = ask(pynvml.nvmlSystemGetCudaDriverVersion)
     memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    name = ask(pynvml.nvmlDeviceGetName, handle)
     return {
         "gpu_index": ask(pynvml.nvmlDeviceGetIndex, handle),
         "gpu_serial": ask(pynvml.nvmlDeviceGetSerial, handle),
-        "gpu_name": ask(pynvml.nvmlDeviceGetName, handle),
+        "gpu_name": name,
+        "accelerator_id": accelerator_of(name or ""),
         "pci_bus_id": _text(pci.busId).lower() if pci else None,
         "module_id": ask(pynvml.nvmlDeviceGetModuleId, handle),
         "board_part_number": ask(pynvml.nvmlDeviceGetBoardPartNumber, handle),

@@ -111,6 +111,7 @@ def test_mig_instances_have_rows_but_not_the_boards_power(machine: Machine) -> N
     samples = machine.samples()
     instances = samples.filter(pl.col("parent_gpu_uuid").is_not_null())
     assert instances["gpu_uuid"].to_list() == [f"MIG-00000000-0000-0000-{i:04d}-{0:012d}" for i in range(2)]
+    assert set(instances["accelerator_id"]) == {"nvidia-h100-sxm5-80gb"}  # the board they are part of
     assert instances["parent_gpu_uuid"].unique().to_list() == [uuid_of(0)]
     for column in ("power_w", "energy_j", "temperature_c", "ecc_corrected_count", "gpu_util_ratio", "nvlink_tx_bytes"):
         assert instances[column].null_count() == 2, column

@@ -12,6 +12,7 @@ import pytest
 from sources.telemetry.nvml_fields import decode
 from sources.telemetry.nvml_kernel_log import KernelLog, same_device, understand
 from sources.telemetry.nvml_ledger import HEARTBEAT_US, LinkLedger, NullLedger
+from sources.telemetry.nvml_models import accelerator_of
 from sources.telemetry.nvml_reading import Reading
 from sources.telemetry.spool_format import GPU_COLUMNS
 
@@ -54,6 +55,18 @@ def test_the_agents_columns_are_columns_of_the_table() -> None:
         "pcie_tx_bytes_per_s",
         "pcie_rx_bytes_per_s",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("NVIDIA H200", "nvidia-h200-sxm5-141gb"),
+        ("NVIDIA GH200 480GB", None),  # the name leaves two parts open
+        ("NVIDIA GeForce GTX 480", None),
+    ],
+)
+def test_a_model_is_known_by_its_driver_name_or_not_at_all(name: str, expected: str | None) -> None:
+    assert accelerator_of(name) == expected
 
 
 XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."

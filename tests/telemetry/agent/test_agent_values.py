@@ -29,6 +29,7 @@ def test_every_gpu_has_one_row_by_uuid(samples: pl.DataFrame) -> None:
     assert samples["gpu_uuid"].to_list() == [uuid_of(gpu) for gpu in range(8)]
     assert samples["gpu_index"].to_list() == list(range(8))
     assert samples["sampled_at"].n_unique() == 1
+    assert set(samples["accelerator_id"]) == {"nvidia-h100-sxm5-80gb"}
     assert samples.select("cluster", "node", "source", "is_synthetic").unique().rows() == [
         ("local", "n1", "nvml", False)
     ]
@@ -201,6 +202,7 @@ def test_inventory_says_what_the_board_is(machine: Machine) -> None:
         "gpu_index": 3,
         "gpu_serial": "1650000003",
         "gpu_name": "NVIDIA H100 80GB HBM3",
+        "accelerator_id": "nvidia-h100-sxm5-80gb",
         "pci_bus_id": "00000000:13:00.0",
         "module_id": 4,
         "vbios": "96.00.74.00.03",
