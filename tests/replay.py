@@ -98,6 +98,7 @@ def replay_server() -> Iterator[Replay]:
     handler = type("BoundHandler", (Handler,), {})
     server = http.server.ThreadingHTTPServer(("0.0.0.0", 0), handler)  # noqa: S104
     server.daemon_threads = True
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that hangs up early is no news
     replay = handler.replay = Replay(server)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

@@ -94,6 +94,11 @@ def stamped(frame: pl.DataFrame, where: Where, *, time_column: str | None = "sam
     return frame.with_columns(columns)
 
 
+def metered(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
+    """Power readings with `cluster`, `node` (null where not known: a meter may cover many) and `is_synthetic`."""
+    return stamped(frame, where, time_column=None).with_columns(pl.col("node").replace(UNKNOWN, None))
+
+
 def stripped(column: str) -> pl.Expr:
     """The text without host addresses, e-mail addresses and the names of home folders."""
     return (

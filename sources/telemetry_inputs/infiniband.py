@@ -5,20 +5,18 @@ Belongs here: reading both into link counters. Does not belong here: RoCE NIC st
 
 from __future__ import annotations
 
-import io
 import re
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from sources.base import FetchError, Parsed, ParseError, Payload, Reject
+from sources.base import Parsed, ParseError, Payload, Reject
 from sources.local_files import observed_at
+from sources.telemetry_inputs.bundles import TAR, pack, unpack
 from sources.telemetry_inputs.context import OPTIONS, UNKNOWN, LocalInput, Where, stamped, text_of
 from sources.telemetry_inputs.nvlink_text import SCHEMA
 
-TAR = "application/x-tar"
 PORT = re.compile(r"(?P<device>[^/]+)/ports/(?P<port>\d+)/(?:counters|hw_counters)/(?P<counter>[^/]+)$")
 ATTRIBUTE = re.compile(r"(?P<device>[^/]+)/ports/(?P<port>\d+)/(?P<name>rate|state|phys_state|link_layer)$")
 # The kernel's older names on the left of perfquery's; both files then speak of one counter.
@@ -61,14 +59,17 @@ class InfiniBand(LocalInput):
     tables = ("telemetry.link_counters",)
 
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
-        """Files one by one; a folder that holds `…/ports/…` as one payload (its files only make sense together)."""
+        """Files one by one; the port folders of one host as one payload (their files only make sense together)."""
         for path in paths:
-            files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else []
-            ports = [p for p in files if "/ports/" in p.as_posix()]
-            if ports:
-                yield _bundle(path, files, options)
-            else:
-                yield from super().read([path], options)
+            hosts = sorted({ports.parent.parent for ports in path.rglob("ports")}) if path.is_dir() else []
+            if path.is_dir() and (path / "ports").is_dir():
+                hosts = [path.parent]
+            for host in hosts:
+                inside = path if host == path.parent else host
+                files = sorted(f for f in inside.rglob("*") if f.is_file() and "/ports/" in f.as_posix())
+                yield _bundle(host, files, options)
+            others = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
+            yield from super().read([f for f in others if not any(h in f.parents for h in hosts)], options)
 
     def parse(self, payload: Payload) -> Parsed:
         """One row for each counter of each port. Raises `ParseError`."""
@@ -99,37 +100,22 @@ class InfiniBand(LocalInput):
 
 
 def _bundle(folder: Path, files: Sequence[Path], options: Mapping[str, str]) -> Payload:
-    """A tar with fixed dates and owners, so that equal folders give equal bytes."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for file in files:
-            try:
-                body = file.read_bytes()
-            except OSError:
-                continue  # the kernel refuses to read some attributes
-            member = tarfile.TarInfo(file.relative_to(folder).as_posix())
-            member.size = len(body)
-            tar.addfile(member, io.BytesIO(body))
-    if not buffer.tell():
-        raise FetchError(f"{folder.name} holds no readable file")
+    body = pack((file.relative_to(folder).as_posix(), text) for file in files if (text := _read(file)) is not None)
     meta = {key: options[key] for key in OPTIONS if options.get(key)}
     stream = f"{meta.get('cluster', UNKNOWN)}/{meta.get('node', folder.name)}"
-    return Payload("infiniband", f"file:{folder.name}", observed_at(options), TAR, buffer.getvalue(), stream, meta=meta)
+    return Payload("infiniband", f"file:{folder.name}", observed_at(options), TAR, body, stream, meta=meta)
+
+
+def _read(file: Path) -> bytes | None:
+    """None for the attributes that the kernel refuses to read."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
 
 
 def _of_folder(body: bytes, rejects: list[Reject]) -> Iterator[tuple[str, str, int, str, int]]:
-    try:
-        with tarfile.open(fileobj=io.BytesIO(body), mode="r:") as tar:
-            texts = {
-                member.name: (tar.extractfile(member) or io.BytesIO())
-                .read(MAX_MEMBER)
-                .decode("utf-8", "replace")
-                .strip()
-                for member in tar
-                if member.isfile()
-            }
-    except tarfile.TarError:
-        raise ParseError("the bundle of the folder is broken; load the folder again") from None
+    texts = {name: text.decode("utf-8", "replace").strip() for name, text in unpack(body, MAX_MEMBER).items()}
     layers = {
         (m["device"], m["port"]): text
         for name, text in texts.items()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from sources.base import Parsed, ParseError, Reject
-from sources.telemetry_inputs.context import Where, is_address, stamped, table, with_accelerator
+from sources.telemetry_inputs.context import UNKNOWN, Where, is_address, stamped, table, with_accelerator
 from sources.telemetry_inputs.sentinels import blank_reason
 
 ENTITY = ["sampled_at", "cluster", "node", "gpu_uuid"]
@@ -287,7 +287,9 @@ def _power(values: pl.DataFrame) -> pl.DataFrame:
         pl.col("meter").str.replace(r"\d+$", "").replace({"accel": "accelerator"}).alias("scope"),
         pl.format("{}/{}/{}", "node", tool, "meter").alias("device"),
     )
-    return named.drop("meter", "by_domain").with_columns(pl.lit(value=False).alias("is_synthetic"))
+    return named.drop("meter", "by_domain").with_columns(
+        pl.lit(value=False).alias("is_synthetic"), pl.col("node").replace(UNKNOWN, None)
+    )
 
 
 def _reasons(values: pl.DataFrame) -> pl.DataFrame:

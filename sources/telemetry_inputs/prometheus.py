@@ -9,20 +9,26 @@ import datetime as dt
 import json
 import os
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from sources.base import FetchError, Parsed, ParseError, Payload, Web
+from sources.base import FetchError, Parsed, ParseError, Payload, Reject, Web
+from sources.telemetry_inputs.bundles import TAR, pack, unpack
 from sources.telemetry_inputs.context import UTC_US, LocalInput, Where, text_of
 from sources.telemetry_inputs.dcgm_exporter import EXPORTER_TABLES
 from sources.telemetry_inputs.exposition import FIELDS, aliases
-from sources.telemetry_inputs.metrics import metric_map, to_frames
+from sources.telemetry_inputs.metrics import to_frames
 
 URL_VARIABLE = "ALMANAC_PROMETHEUS_URL"
 # Prometheus refuses more than 11,000 points of one series in one answer.
 MOST_POINTS = 10_000
+MAX_ANSWER = 512 << 20
+# One query for all: a sample is one row of many metrics, so they must come in one answer.
+METRICS = "DCGM_FI_(DEV|PROF)_.+|nvidia_(smi|gpu)_.+|ceems_(ipmi_dcmi|cray_pm)_.+"
 
 
 class Prometheus(LocalInput):
@@ -47,11 +53,35 @@ class Prometheus(LocalInput):
         now = dt.datetime.now(dt.UTC).replace(second=0, microsecond=0)
         yield from back_fill(web, base, now - dt.timedelta(hours=1), now, step_s=60)
 
+    def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
+        """One payload for all answers of the call: a sample is one row of many metrics, often saved one by one."""
+        answers = list(super().read(paths, options))
+        if len(answers) < 2:  # noqa: PLR2004
+            yield from answers
+            return
+        first = answers[0]
+        body = pack((answer.url.removeprefix("file:"), answer.read()) for answer in answers)
+        meta = {key: value for key, value in first.meta.items() if key != "file"}
+        yield replace(first, url=f"file:{len(answers)} answers", media_type=TAR, body=body, meta=meta)
+
     def parse(self, payload: Payload) -> Parsed:
-        """Rows from a vector or matrix. Raises `ParseError` for anything else the API answers."""
+        """Rows from vectors and matrices. Raises `ParseError` if there is none in it."""
         where = Where.of(payload)
-        series = read_answer(text_of(payload, "the answer"), where.options.get("metric"))
-        return to_frames(series, where, "the answer", [])
+        metric = where.options.get("metric")
+        if payload.media_type != TAR:
+            return to_frames(read_answer(text_of(payload, "the answer"), metric), where, "the answer", [])
+        found: list[pl.DataFrame] = []
+        rejects: list[Reject] = []
+        for name, body in unpack(payload.read(), MAX_ANSWER).items():
+            try:
+                found.append(read_answer(body.decode("utf-8", "replace"), metric))
+            except ParseError as error:
+                head = body[:500].decode("utf-8", "replace")
+                rejects.append(Reject("telemetry.gpu_samples", "the answer can be read", str(error), head, name))
+        if not found:
+            raise ParseError(f"none of the {len(rejects)} answers can be read (the first: {rejects[0].reason})")
+        series = pl.concat(found).with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.UInt32).alias("line"))
+        return to_frames(series, where, "the answers", rejects)
 
 
 def back_fill(
@@ -61,28 +91,26 @@ def back_fill(
     end: dt.datetime,
     *,
     step_s: int,
-    metrics: Sequence[str] = (),
+    metrics: str = METRICS,
     chunk_s: int = 3600,
 ) -> Iterator[Payload]:
-    """Payloads of `query_range` for each metric, none spanning more than `chunk_s` or `MOST_POINTS` points.
+    """Payloads of `query_range`, each with all metrics of its span, none spanning more than `chunk_s` or `MOST_POINTS` points.
 
     `end` is exclusive from one chunk to the next, so no point comes twice. Raises `FetchError`.
     """
-    names = list(metrics) or metric_map()["metric"].to_list()
     seconds = min(chunk_s, MOST_POINTS * step_s)
     for left, right in chunks(start, end, seconds, step_s):
-        for group in _groups(names):
-            query = {
-                "query": '{__name__=~"' + "|".join(group) + '"}',
-                "start": left.isoformat(),
-                "end": right.isoformat(),
-                "step": str(step_s),
-            }
-            answer = web.get(base.rstrip("/") + "/api/v1/query_range", params=query, conditional=False)
-            if answer is None:
-                raise FetchError("Prometheus answered 304 to a query")
-            stream = urllib.parse.urlsplit(base).netloc.rpartition("@")[2]
-            yield Payload("prometheus", answer.url, answer.retrieved_at, answer.media_type, answer.body, stream)
+        query = {
+            "query": f'{{__name__=~"{metrics}"}}',
+            "start": left.isoformat(),
+            "end": right.isoformat(),
+            "step": str(step_s),
+        }
+        answer = web.get(base.rstrip("/") + "/api/v1/query_range", params=query, conditional=False)
+        if answer is None:
+            raise FetchError("Prometheus answered 304 to a query")
+        stream = urllib.parse.urlsplit(base).netloc.rpartition("@")[2]
+        yield Payload("prometheus", answer.url, answer.retrieved_at, answer.media_type, answer.body, stream)
 
 
 def chunks(
@@ -95,8 +123,8 @@ def chunks(
     step = dt.timedelta(seconds=step_s)
     left = start
     while left < end:
-        right = min(left + span, end)
-        yield left, max(left, right - step)
+        points = -((left - min(left + span, end)) // step)
+        yield left, left + (points - 1) * step
         left += span
 
 
@@ -150,11 +178,6 @@ def _data(text: str) -> dict[str, Any]:
 
 def _first(labels: dict[str, str], spellings: Sequence[str]) -> str | None:
     return next((labels[s] for s in spellings if labels.get(s)), None)
-
-
-def _groups(names: Sequence[str], most: int = 40) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), most):
-        yield names[start : start + most]
 
 
 SOURCE = Prometheus()

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from sources.base import Parsed, ParseError, Payload
-from sources.telemetry_inputs.context import UNKNOWN, UTC_US, LocalInput, Where, rows, stamped, text_of
+from sources.telemetry_inputs.context import UNKNOWN, UTC_US, LocalInput, Where, metered, rows, stamped, text_of
 
 CHASSIS = re.compile(r"/Chassis/([^/]+)/Power")
 SECONDS_PER_MINUTE = 60
@@ -72,7 +72,7 @@ class Redfish(LocalInput):
         ]
         if not records:
             raise ParseError("the Power document lists no meter; does the chassis measure power?")
-        frames = {"telemetry.power_readings": stamped(rows(records, SCHEMA), where, time_column=None)}
+        frames = {"telemetry.power_readings": metered(rows(records, SCHEMA), where)}
         if reasons:
             told = rows([{"from_at": at, **reason} for reason in reasons], REASON)
             frames["telemetry.null_reasons"] = stamped(told, where, time_column=None)
