@@ -1,0 +1,151 @@
+"""Many full-size spool segments in seconds, and how fast the spool is written, read, cleaned and rolled up.
+
+Belongs here: bulk segments for measuring. Does not belong here: the synthetic cluster people see
+(`sources/telemetry/synthetic.py`), whose story these repeat without its incidents.
+Run: `python benchmarks/spool_bulk.py [nodes] [ticks]`; prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sources.telemetry.spool import SpoolWriter
+from sources.telemetry.spool_format import (
+    CLEAN,
+    FRAME_BYTES,
+    GPU_COLUMNS,
+    HEAD,
+    HEADER,
+    MAGIC,
+    SAMPLES,
+    SYNC,
+    Seal,
+    Slot,
+    frame,
+    header_payload,
+)
+from sources.telemetry.synthetic import ACCELERATOR, Plan, ticks
+
+TEMPLATE = Plan(cluster="bulk", nodes=1)
+
+
+def bulk_segments(directory: Path, *, nodes: int, tick_count: int, interval_s: float = 1.0, hours_from: int = 6) -> int:
+    """Write one sealed segment for each node, alike but for names; returns the number of samples.
+
+    Busy and idle readings come from the synthetic cluster, its counters and noise included.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    plan = Plan(
+        cluster="bulk", nodes=1, seconds=int((hours_from * 3600) + tick_count * interval_s), interval_s=interval_s
+    )
+    rows = _rows(plan, tick_count)
+    count = rows.shape[0]
+    for node in range(nodes):
+        (directory / f"bulk~{node:05d}~nvml~{0:08d}.seg").write_bytes(_segment(plan, node, rows))
+    return nodes * count * plan.gpus
+
+
+def _rows(plan: Plan, tick_count: int) -> np.ndarray[Any, Any]:
+    kinds = [("t", "<i8"), ("slot", "<u2"), ("null", "<u8"), *((c.name, "<" + c.type) for c in GPU_COLUMNS)]
+    rows = np.zeros((tick_count, plan.gpus), np.dtype(kinds))
+    wanted = plan.ticks - tick_count
+    for i, (time_us, told) in enumerate(ticks(plan, 0)):
+        if i < wanted:
+            continue
+        for gpu, (_, values) in enumerate(told):
+            null = sum(1 << k for k, c in enumerate(GPU_COLUMNS) if c.name not in values)
+            rows[i - wanted, gpu] = (time_us, gpu, null, *(values.get(c.name, 0) for c in GPU_COLUMNS))
+    return rows
+
+
+def _segment(plan: Plan, node: int, rows: np.ndarray[Any, Any]) -> bytes:
+    slots = [list(Slot(plan.gpu_uuid(node, gpu), gpu, None, ACCELERATOR)) for gpu in range(plan.gpus)]
+    header = header_payload(
+        {
+            "version": 1,
+            "segment_id": f"bulk-{node:05d}-00000000",
+            "segment_number": 0,
+            "stream_id": f"bulk-{node:05d}",
+            "created_at_us": int(rows["t"][0, 0]),
+            "cluster": "bulk",
+            "node": f"bulk-{node:05d}",
+            "source": "nvml",
+            "is_synthetic": True,
+            "boot_id": None,
+            "columns": [list(c) for c in GPU_COLUMNS],
+            "slots": slots,
+        }
+    )
+    count, gpus = rows.shape
+    length = gpus * rows.dtype.itemsize
+    frames = np.zeros(count, [("head", f"V{HEAD.size}"), ("crc", "<u4"), ("rows", rows.dtype, (gpus,))])
+    frames["rows"] = rows
+    view = memoryview(frames.view(np.uint8)).cast("B")
+    size = FRAME_BYTES + length
+    for i in range(count):
+        head = HEAD.pack(SYNC, SAMPLES, gpus, length, i + 1)
+        at = i * size
+        view[at : at + HEAD.size] = head
+        frames["crc"][i] = zlib.crc32(view[at + FRAME_BYTES : at + size], zlib.crc32(head))
+    body = MAGIC + frame(HEADER, 0, header) + frames.tobytes() + frame(HEADER, count + 1, header)
+    first, last = int(rows["t"][0, 0]), int(rows["t"][-1, 0])
+    return body + Seal(len(body), count + 2, count * gpus, first, last, CLEAN, zlib.crc32(body)).pack()
+
+
+def writer_us_per_tick(count: int = 5000) -> float:
+    """CPU time of the writer for a tick of eight GPUs, file writes included."""
+    told = [rows for _, rows in zip(range(100), (r for _, r in ticks(TEMPLATE, 0)), strict=False)]
+    directory = tempfile.mkdtemp()
+    try:
+        with SpoolWriter(directory, cluster="b", node="n", source="nvml", is_synthetic=True) as spool:
+            spool.samples(1, told[0])
+            before = time.process_time()
+            for k in range(count):
+                spool.samples(k * 1_000_000, told[k % 100])
+            return (time.process_time() - before) / count * 1e6
+    finally:
+        shutil.rmtree(directory)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    before = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - before
+
+
+def main() -> None:
+    from assets.telemetry_clean import clean_segments
+    from assets.telemetry_rollup import rollup_hours
+    from sources.telemetry.segment import read_segments
+
+    nodes, tick_count = (int(a) for a in (*sys.argv[1:3], "128", "600")[:2])
+    told: dict[str, float] = {"writer_us_per_tick_of_8": round(writer_us_per_tick(), 1)}
+    with tempfile.TemporaryDirectory() as directory:
+        rows, seconds = _timed(lambda: bulk_segments(Path(directory), nodes=nodes, tick_count=tick_count))
+        told |= {"rows": rows, "generate_s": round(seconds, 2)}
+        for attempt in ("cold", "warm"):
+            paths = sorted(Path(directory).glob("*.seg"))
+            batch, read_s = _timed(lambda paths=paths: read_segments((p.name, p) for p in paths))
+            cleaned, clean_s = _timed(lambda batch=batch: clean_segments(batch))
+            frame_ = cleaned.frames["telemetry.gpu_samples"]
+            _, roll_s = _timed(lambda frame_=frame_: rollup_hours(frame_.lazy()))
+            told |= {
+                f"{attempt}_read_rows_per_s": round(rows / read_s),
+                f"{attempt}_clean_rows_per_s": round(rows / clean_s),
+                f"{attempt}_rollup_rows_per_s": round(rows / roll_s),
+            }
+    print(json.dumps(told, indent=1))
+
+
+if __name__ == "__main__":
+    main()
