@@ -36,9 +36,13 @@ def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> S
         )
         return BlockedError(text, status)
     if status in (403, 429) and headers.get("x-ratelimit-remaining") == "0":
-        return StatusError(
-            f"{url}: {status}, the site's request quota is used up; run again later or use a token", status
+        again = headers.get("x-ratelimit-reset", "")
+        when = (
+            f"after {dt.datetime.fromtimestamp(int(again), dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
+            if again.isdigit()
+            else "later"
         )
+        return StatusError(f"{url}: {status}, the site's request quota is used up; run again {when}", status)
     hint = {
         401: "the site wants a key; see `almanac sources` for the variable that holds it",
         403: "the site refuses this client; not tried again",
