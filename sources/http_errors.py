@@ -13,6 +13,8 @@ from sources.base import FetchError
 
 SEC_CONTACT = "set ALMANAC_CONTACT to an e-mail address: sec.gov answers only programs that name one"
 
+EPOCH_DIGITS = 11  # of seconds since 1970, up to the year 5138
+
 
 class StatusError(FetchError):
     """The server answered, but not with the document. `status` is the HTTP status."""
@@ -39,7 +41,7 @@ def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> S
         again = headers.get("x-ratelimit-reset", "")
         when = (
             f"after {dt.datetime.fromtimestamp(int(again), dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
-            if again.isdigit()
+            if again.isdigit() and len(again) <= EPOCH_DIGITS
             else "later"
         )
         return StatusError(f"{url}: {status}, the site's request quota is used up; run again {when}", status)
