@@ -18,9 +18,12 @@ from bs4.element import NavigableString
 _NOISE = re.compile(r"""\s(?:style|class|id|width|height|valign|align|bgcolor)=(?:"[^"]*"|'[^']*')""")
 # Cells that are not displayed take no column; they are how the layout tool pads its rows.
 _HIDDEN_CELL = re.compile(r"<(t[dh])\b[^>]*display:\s*none[^>]*>(?:\s|&#160;|&nbsp;)*</\1>", re.IGNORECASE)
+# Inline markup carries no structure; without it the tree has half the nodes.
+_INLINE = re.compile(r"</?(?:span|font|b|i|u|a|strong|em|small|sup|sub)(?:\s[^<>]*)?>", re.IGNORECASE)
 _SGML = re.compile(r"\A\s*<DOCUMENT>.*?<TEXT>", re.DOTALL)
 _SPACE = re.compile(r"\s+")
 _TEXT_BEFORE = 400
+_HIDDEN = ["script", "style", "ix:header", "head"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,8 @@ def read_html(html: str) -> Html:
     with warnings.catch_warnings():
         # An inline XBRL document is XHTML; the HTML reader is right for what is taken from it.
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
-        soup = BeautifulSoup(_clean(html), "lxml")
-    for hidden in soup.find_all(["script", "style", "ix:header", "head"]):
+        soup = BeautifulSoup(_clean(html), "lxml", multi_valued_attributes=None)
+    for hidden in soup.find_all(_HIDDEN):
         hidden.decompose()
     tables: list[Table] = []
     everything: list[str] = []
@@ -95,14 +98,14 @@ def read_html(html: str) -> Html:
 
 
 def _clean(html: str) -> str:
-    return _NOISE.sub("", _HIDDEN_CELL.sub("", _SGML.sub("", html, count=1)))
+    return _INLINE.sub("", _NOISE.sub("", _HIDDEN_CELL.sub("", _SGML.sub("", html, count=1))))
 
 
 def _in_order(root: Tag) -> Iterator[Tag | NavigableString]:
     """Strings outside tables and innermost tables, in document order."""
-    for child in root.children:
+    for child in root.contents:
         if isinstance(child, Tag):
-            if child.name == "table" and child.find("table") is None:
+            if child.name == "table" and next(_tags(child, "table"), None) is None:
                 yield child
             else:
                 yield from _in_order(child)
@@ -114,11 +117,13 @@ def _in_order(root: Tag) -> Iterator[Tag | NavigableString]:
 
 def _rows(table: Tag) -> Iterator[Row]:
     held: dict[int, int] = {}  # column → rows for which a cell from above still covers it
-    for row in table.find_all("tr"):
+    for row in _tags(table, "tr"):
         cells: list[Cell] = []
         at = 0
         below: dict[int, int] = {}
-        for td in row.find_all(["td", "th"], recursive=False):
+        for td in row.contents:
+            if not isinstance(td, Tag) or td.name not in ("td", "th"):
+                continue
             while at in held:
                 at += 1
             span, down = _number(td, "colspan"), _number(td, "rowspan")
@@ -132,6 +137,16 @@ def _rows(table: Tag) -> Iterator[Row]:
         held = {c: n - 1 for c, n in (held | below).items() if n > 1}
         if cells:
             yield Row(tuple(cells), width)
+
+
+def _tags(root: Tag, name: str) -> Iterator[Tag]:
+    """Descendants of a name, not looked for inside one another."""
+    for child in root.contents:
+        if isinstance(child, Tag):
+            if child.name == name:
+                yield child
+            else:
+                yield from _tags(child, name)
 
 
 def _number(td: Tag, name: str) -> int:

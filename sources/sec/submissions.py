@@ -21,6 +21,7 @@ from sources.sec.companies import BY_TICKER, Company, filing_url
 RESULTS_ITEM = "2.02"
 MAX_BYTES = 64 << 20
 NOT_FOUND = 404
+REPORT_FORMS = ("10-Q", "10-K", "10-Q/A", "10-K/A")
 # A first fetch takes this many releases of a company; later ones take what is new.
 NEWEST = 8
 
@@ -89,7 +90,9 @@ def releases(web: Web, source: str, tickers: Sequence[str]) -> Iterator[Payload]
     """The newest results releases of each company, one payload a filing. Raises `FetchError` when EDGAR refuses."""
     for ticker in tickers:
         company = BY_TICKER[ticker]
-        page = web.get(f"https://data.sec.gov/submissions/CIK{company.cik10}.json", max_bytes=MAX_BYTES)
+        page = web.get(
+            f"https://data.sec.gov/submissions/CIK{company.cik10}.json", conditional=False, max_bytes=MAX_BYTES
+        )
         if page is None:
             continue
         results = [f for f in _listed(page) if f.is_results][:NEWEST]
@@ -97,6 +100,28 @@ def releases(web: Web, source: str, tickers: Sequence[str]) -> Iterator[Payload]
             payload = _filing(web, source, company, filed)
             if payload is not None:
                 yield payload
+
+
+def reports(web: Web, source: str, tickers: Sequence[str]) -> Iterator[Payload]:
+    """The newest 10-Q and 10-K of each company, the primary document as one payload. Raises `FetchError`."""
+    for ticker in tickers:
+        company = BY_TICKER[ticker]
+        page = web.get(
+            f"https://data.sec.gov/submissions/CIK{company.cik10}.json", conditional=False, max_bytes=MAX_BYTES
+        )
+        wanted = [f for f in _listed(page) if f.form in REPORT_FORMS][:NEWEST] if page else []
+        for filed in wanted:
+            document = web.get(filing_url(company.cik, filed.accession) + filed.primary_document, max_bytes=MAX_BYTES)
+            if document is not None:
+                yield Payload(
+                    source,
+                    document.url,
+                    document.retrieved_at,
+                    document.media_type,
+                    document.body,
+                    f"CIK{company.cik10}",
+                    meta=_meta(company, filed),
+                )
 
 
 def everything_filed(web: Web, company: Company) -> Iterator[Filed]:
@@ -139,7 +164,15 @@ def _filing(web: Web, source: str, company: Company, filed: Filed) -> Payload | 
             members.append((url.rpartition("/")[2], document.body))
     if not members:
         return None
-    meta = {
+    meta = _meta(company, filed)
+    return Payload(
+        source, folder, index.retrieved_at, MEDIA_TYPE, pack(meta, members), f"CIK{company.cik10}", meta=meta
+    )
+
+
+def _meta(company: Company, filed: Filed) -> dict[str, str]:
+    """What EDGAR says of a filing, as text."""
+    return {
         "cik": str(company.cik),
         "accession": filed.accession,
         "form": filed.form,
@@ -147,6 +180,3 @@ def _filing(web: Web, source: str, company: Company, filed: Filed) -> Payload | 
         "filed": filed.filed,
         "accepted": filed.accepted,
     }
-    return Payload(
-        source, folder, index.retrieved_at, MEDIA_TYPE, pack(meta, members), f"CIK{company.cik10}", meta=meta
-    )
