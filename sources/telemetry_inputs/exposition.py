@@ -6,6 +6,7 @@ Belongs here: lines, labels, time stamps, repeated scrapes. Does not belong here
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import polars as pl
 
@@ -33,9 +34,11 @@ FIELDS: tuple[str, ...] = (
 )
 
 
-def aliases(field: str) -> list[str]:
+@cache
+def aliases(field: str) -> tuple[str, ...]:
     """Spellings of a label in lower case, best first."""
-    return table("labels.csv").filter(pl.col("field") == field).sort(pl.col("rank").cast(pl.Int64))["label"].to_list()
+    labels = table("labels.csv").filter(pl.col("field") == field).sort(pl.col("rank").cast(pl.Int64))
+    return tuple(labels["label"])
 
 
 def read_exposition(text: str) -> tuple[pl.DataFrame, list[Reject]]:

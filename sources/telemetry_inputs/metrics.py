@@ -79,12 +79,11 @@ def _placed(known: pl.DataFrame, where: Where) -> pl.DataFrame:
     poor = pl.col("hostname").is_in(["localhost"]) | pl.col("hostname").str.contains(CONTAINER_ID)
     named = pl.when(~poor).then("hostname")
     node = pl.lit(where.options.get("node"), dtype=pl.String)
-    cluster = pl.lit(where.options.get("cluster"), dtype=pl.String)
     own = (pl.col("scope") == "instance") & pl.col("gi").is_not_null()
     return known.with_columns(
         pl.col("at").alias("sampled_at"),
-        pl.coalesce(cluster, "cluster", pl.lit(where.cluster)).alias("cluster"),
-        pl.coalesce(node, named, instance_host, "hostname", pl.lit(where.node)).alias("node"),
+        pl.coalesce("cluster", pl.lit(where.cluster)).alias("cluster"),
+        pl.coalesce(named, instance_host, node, "hostname", pl.lit(where.node)).alias("node"),
         board.alias("board_uuid"),
         pl.when(own).then(pl.format("MIG-{}/{}", board, "gi")).otherwise(board).alias("gpu_uuid"),
         pl.when(own).then(board).alias("parent_gpu_uuid"),

@@ -63,10 +63,7 @@ def to_frames(raw: pl.DataFrame, where: Where, what: str, rejects: list[Reject],
     if timed["sampled_at"].null_count():
         timed = timed.with_columns(pl.col("sampled_at").fill_null(where.moment(what)))
     host = _identity("@hostname") if "@hostname" in timed.columns else pl.lit(None, dtype=pl.String)
-    known = pl.lit(where.options.get("node"), dtype=pl.String)
-    timed = timed.with_columns(
-        pl.coalesce(known, host, pl.lit(where.node)).alias("node"), pl.col("@uuid").alias("gpu_uuid")
-    )
+    timed = timed.with_columns(pl.coalesce(host, pl.lit(where.node)).alias("node"), pl.col("@uuid").alias("gpu_uuid"))
     for name in ("parent", "mig_profile"):
         if name not in timed.columns:
             timed = timed.with_columns(pl.lit(None, dtype=pl.String).alias(name))

@@ -139,27 +139,27 @@ def read_answer(text: str, metric: str | None = None) -> pl.DataFrame:
     results = data.get("result") or []
     labels = [{k.lower(): v for k, v in r.get("metric", {}).items()} for r in results]
     values = [[r["value"]] if "value" in r else r.get("values", []) for r in results]
-    frame = pl.DataFrame(
+    heads = pl.DataFrame(
         {
             "line": pl.Series(range(1, len(results) + 1), dtype=pl.UInt32),
             "metric": pl.Series([entry.get("__name__", metric) for entry in labels], dtype=pl.String),
-            **{
-                field: pl.Series([_first(entry, aliases(field)) for entry in labels], dtype=pl.String)
-                for field in FIELDS
-            },
-            "points": pl.Series(
-                [[{"t": float(t), "v": str(v)} for t, v in points] for points in values],
-                dtype=pl.List(pl.Struct({"t": pl.Float64, "v": pl.String})),
-            ),
+            **{f: pl.Series([_first(entry, aliases(f)) for entry in labels], dtype=pl.String) for f in FIELDS},
         }
     )
-    if frame["metric"].null_count():
+    if heads["metric"].null_count():
         raise ParseError("the series carry no metric name (the query computed them): name it with the option metric=")
-    frame = frame.explode("points", empty_as_null=False).unnest("points")
+    points = pl.DataFrame(
+        {
+            "line": pl.Series([n for n, points in enumerate(values, 1) for _ in points], dtype=pl.UInt32),
+            "t": pl.Series([float(t) for points in values for t, _ in points], dtype=pl.Float64),
+            "value_text": pl.Series([str(v) for points in values for _, v in points], dtype=pl.String),
+        }
+    )
+    frame = points.join(heads, on="line", how="inner", maintain_order="left")
     at = pl.from_epoch((pl.col("t") * 1e6).round().cast(pl.Int64), time_unit="us").dt.replace_time_zone("UTC")
-    return frame.with_columns(
-        at.cast(UTC_US).alias("at"), pl.col("v").alias("value_text"), pl.lit(0, dtype=pl.Int64).alias("scrape")
-    ).select("line", "metric", "value_text", "at", "scrape", *FIELDS)
+    return frame.with_columns(at.cast(UTC_US).alias("at"), pl.lit(0, dtype=pl.Int64).alias("scrape")).select(
+        "line", "metric", "value_text", "at", "scrape", *FIELDS
+    )
 
 
 def _data(text: str) -> dict[str, Any]:

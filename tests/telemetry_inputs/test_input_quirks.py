@@ -251,7 +251,8 @@ def test_quirk_25_labels_by_any_spelling(parse, labels):
         ('Hostname="3f546054f69d",instance="n7:9400"', {}, "n7"),
         ('Hostname="3f546054f69d",instance="10.0.0.1:9400"', {}, "3f546054f69d"),
         ('instance="10.0.0.1:9400"', {}, "unknown"),
-        ('Hostname="n1",instance="n7:9400"', {"node": "told"}, "told"),
+        ('Hostname="n1",instance="n7:9400"', {"node": "told"}, "n1"),
+        ('Hostname="3f546054f69d"', {"node": "told"}, "told"),
     ],
 )
 def test_quirk_26_hostname_that_is_none(parse, labels, options, node):
