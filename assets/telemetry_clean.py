@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 from sqlmodel import SQLModel
 
+from assets.telemetry_order import by_gpu_and_time
 from sources.base import AlmanacError
 from sources.telemetry.segment import Batch
 from sources.telemetry.spool_format import Column
@@ -106,9 +107,7 @@ def clean_samples(raw: pl.DataFrame, columns: Sequence[Column]) -> tuple[pl.Data
     Of rows with equal key the first stays. Raises `UnitError`.
     """
     known = [c for c in columns if c.name in GpuSample.model_fields]
-    order = pl.concat_str("cluster", "node", "gpu_uuid", "source", separator="\x1f")
-    gpu = raw.select(order.cast(pl.Categorical).to_physical()).to_series()
-    ordered = raw.with_columns(gpu.alias("@gpu")).sort("@gpu", "sampled_at", maintain_order=True)
+    ordered = by_gpu_and_time(raw)
     same = (pl.col("@gpu") == pl.col("@gpu").shift(1)) & (pl.col("sampled_at") == pl.col("sampled_at").shift(1))
     repeats = int(ordered.select(same.sum()).item() or 0)
     if repeats:

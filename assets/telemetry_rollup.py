@@ -19,6 +19,7 @@ import polars as pl
 from sqlmodel import SQLModel
 
 from assets.telemetry_clean import conform
+from assets.telemetry_order import IDENTITY, by_gpu_and_time
 from warehouse.schema.telemetry_rollups import GpuHour, GpuMinute
 
 MINUTE_US: Final = 60_000_000
@@ -29,7 +30,6 @@ USUAL_INTERVALS: Final = 3
 QUIET_TENSOR_RATIO: Final = 0.01
 QUIET_SM_RATIO: Final = 0.05
 FROZEN_COUNTER_J: Final = 60.0  # a counter that stands still while power says this much was used is not to be believed
-IDENTITY: Final = ("source", "cluster", "node", "gpu_uuid")
 COUNTERS: Final = {
     "nvlink_tx_bytes": "nvlink_tx_delta_bytes",
     "nvlink_rx_bytes": "nvlink_rx_delta_bytes",
@@ -86,7 +86,8 @@ def hours_due(samples: pl.DataFrame) -> list[dt.datetime]:
 
 
 def _rollup(samples: pl.LazyFrame, width_us: int, name: str, model: type[SQLModel]) -> pl.DataFrame:
-    frame = _with_intervals(_ordered(samples), width_us)
+    read = samples.select("sampled_at", *IDENTITY, *ABOUT, *GAUGES, *COUNTERS).collect()
+    frame = _with_intervals(by_gpu_and_time(read), width_us)
     inside = _stats(frame)
     crossing = _shared(frame.select("@gpu", "@bucket", "@t", "@dt", "@crosses", *_SUMMED).filter("@crosses"), width_us)
     sums = pl.concat([inside.select("@gpu", "@bucket", *_SUMMED), crossing]).group_by("@gpu", "@bucket").agg(_total())
@@ -107,24 +108,11 @@ def _rollup(samples: pl.LazyFrame, width_us: int, name: str, model: type[SQLMode
     return conform(whole, model)
 
 
-def _ordered(samples: pl.LazyFrame) -> pl.DataFrame:
-    """Samples by GPU and time, with a number for each (source, cluster, node, GPU). Sorts only what is not sorted."""
-    frame = samples.select("sampled_at", *IDENTITY, *ABOUT, *GAUGES, *COUNTERS).collect()
-    changes = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in IDENTITY).fill_null(value=True)
-    frame = frame.with_columns(changes.alias("@new"), pl.col("sampled_at").dt.epoch("us").alias("@t"))
-    starts = frame.lazy().select("@new", *IDENTITY).filter("@new")
-    heads = starts.select(pl.struct(*IDENTITY).rank("dense").cast(pl.Int64) - 1).collect().to_series()
-    run = pl.col("@new").cast(pl.UInt32).cum_sum() - 1
-    frame = frame.with_columns(heads.gather(frame.select(run).to_series()).alias("@gpu"))
-    later = (pl.col("@t") >= pl.col("@t").shift(1)) | pl.col("@new")
-    is_sorted = heads.is_sorted() and frame.select(later.all()).item()
-    return frame if is_sorted else frame.sort("@gpu", "@t", maintain_order=True)
-
-
 def _with_intervals(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
     """Adds what happened between a sample and the one before it of the same GPU; null at each GPU's first."""
     same = pl.col("@gpu") == pl.col("@gpu").shift(1)
     elapsed = pl.when(same).then(pl.col("@t") - pl.col("@t").shift(1))
+    frame = frame.with_columns(pl.col("sampled_at").dt.epoch("us").alias("@t"))
     frame = frame.with_columns(elapsed.alias("@dt"), (pl.col("@t") // width_us).alias("@bucket"))
     usual = USUAL_INTERVALS * pl.max_horizontal(
         pl.when(same).then(pl.col("@dt").shift(1)),

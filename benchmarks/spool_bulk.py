@@ -99,7 +99,7 @@ def _segment(plan: Plan, node: int, rows: np.ndarray[Any, Any]) -> bytes:
         frames["crc"][i] = zlib.crc32(view[at + FRAME_BYTES : at + size], zlib.crc32(head))
     body = MAGIC + frame(HEADER, 0, header) + frames.tobytes() + frame(HEADER, count + 1, header)
     first, last = int(rows["t"][0, 0]), int(rows["t"][-1, 0])
-    return body + Seal(len(body), count + 2, count * gpus, first, last, CLEAN, zlib.crc32(body)).pack()
+    return body + Seal(len(body), count + 2, count * gpus, first, last, CLEAN).pack(zlib.crc32(body))
 
 
 def writer_us_per_tick(count: int = 5000) -> float:

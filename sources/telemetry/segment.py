@@ -38,7 +38,6 @@ from sources.telemetry.spool_format import (
 
 Rows = np.ndarray[Any, np.dtype[Any]]
 _FLUSH_ROWS: Final = 1 << 18  # rows decoded together: enough to be fast, few enough to let go of the bytes
-_SLICE_ROWS: Final = 1024  # rows that stay in the processor's cache while they are turned into columns
 _HEADER_BYTES: Final = 1 << 20  # a header names columns and GPU slots; this is room for thousands
 _TIMES: Final = frozenset({"valid_from", "valid_to"})
 
@@ -65,7 +64,8 @@ class Segment:
     """One segment as tables.
 
     samples: `sampled_at` (UTC µs), cluster, node, source, is_synthetic, gpu_uuid, gpu_index, parent_gpu_uuid,
-    accelerator_id and the header's columns in the units the header states, null where the writer had none ·
+    accelerator_id and the header's columns in the units the header states, null where the writer had none; rows
+    come GPU by GPU where every tick has the same GPUs, in no promised order elsewhere ·
     records: one frame for each record kind, with `node`, `cluster`, `source`, `is_synthetic` filled in ·
     damage: what could not be read, by offset. A header that cannot be read leaves `header` None and no rows.
     """
@@ -162,14 +162,10 @@ def _bytes(body: bytes | Path) -> bytes:
 
 def _scan(body: bytes) -> _Raw:
     seal = read_seal(body)
-    if (
-        seal is not None
-        and seal.flags == CLEAN
-        and body.startswith(MAGIC)
-        and zlib.crc32(memoryview(body)[: seal.length]) == seal.crc
-    ):
+    holds = seal is not None and seal.holds(zlib.crc32(memoryview(body)[: seal.length]))
+    if seal is not None and holds and seal.flags == CLEAN and body.startswith(MAGIC):
         return _trusted(body, seal.length)
-    return _distrusted(body, seal)
+    return _distrusted(body, seal, holds=holds)
 
 
 def _trusted(body: bytes, end: int) -> _Raw:
@@ -213,11 +209,10 @@ def _run(body: bytes, at: int, end: int, size: int) -> int:
     return count
 
 
-def _distrusted(body: bytes, seal: Seal | None) -> _Raw:
+def _distrusted(body: bytes, seal: Seal | None, *, holds: bool) -> _Raw:
     """Frames whose own checksum holds, and every span between them."""
     raw = _Raw()
-    whole = seal is not None
-    end = len(body) - SEAL.size if whole else len(body)
+    end = len(body) if seal is None else seal.length
     frames: list[Frame] = []
     for item in walk(body, end):
         if isinstance(item, Frame):
@@ -227,7 +222,7 @@ def _distrusted(body: bytes, seal: Seal | None) -> _Raw:
     if seal is None:
         looks_sealed = body[-SEAL.size :].startswith(SEAL_MAGIC) if len(body) >= SEAL.size else False
         raw.damage.append(Damage(len(body), 0, "the seal does not fit" if looks_sealed else "the seal is missing"))
-    elif seal.flags == CLEAN and not raw.damage:
+    elif not holds and not raw.damage:
         raw.damage.append(Damage(end, SEAL.size, "the seal's checksum does not hold, yet every frame's does"))
     header = next((f for f in frames if f.kind == HEADER), None)
     if header is None:
@@ -294,24 +289,19 @@ def _add_record(raw: _Raw, body: bytes, begin: int, end: int) -> None:
 
 def _samples(columns: tuple[Column, ...], parts: Sequence[tuple[Header, list[Rows]]]) -> pl.DataFrame:
     """Rows of segments with one layout as one frame; GPUs and nodes are looked up, not repeated row by row."""
-    blocks, offsets = [], []
     slots: list[tuple[Header, Slot]] = []
-    for header, rows in parts:
-        blocks.extend(rows)
-        offsets.extend([len(slots)] * len(rows))
-        slots.extend((header, slot) for slot in header.slots)
-    total = sum(block.size for block in blocks)
+    total = sum(block.size for _, rows in parts for block in rows)
     taken = {name: np.empty(total, kind) for name, (kind, *_) in (_row_type(columns).fields or {}).items()}
     gpu = np.empty(total, np.uint32)
     at = 0
-    for block, offset in zip(blocks, offsets, strict=True):
-        for some in _slices(block):
-            until = at + some.size
-            for name, into in taken.items():
-                into[at:until].reshape(some.shape)[:] = some[name]
-            gpu[at:until] = taken["@slot"][at:until]
-            gpu[at:until] += np.uint32(offset)
-            at = until
+    for header, blocks in _together(parts):
+        until = at + sum(block.size for block in blocks)
+        for name, into in taken.items():
+            _fill(into[at:until], blocks, name)
+        gpu[at:until] = taken["@slot"][at:until]
+        gpu[at:until] += np.uint32(len(slots))
+        slots.extend((header, slot) for slot in header.slots)
+        at = until
     index = pl.Series(gpu)
     nulls = taken.pop("@null")
     some_null, all_null = int(np.bitwise_or.reduce(nulls)), int(np.bitwise_and.reduce(nulls)) if total else 0
@@ -333,11 +323,36 @@ def _samples(columns: tuple[Column, ...], parts: Sequence[tuple[Header, list[Row
     )
 
 
-def _slices(block: Rows) -> Iterator[Rows]:
-    """A block of frames by rows, in pieces of about `_SLICE_ROWS` rows."""
-    step = max(1, _SLICE_ROWS // max(1, block.shape[1]))
-    for at in range(0, len(block), step):
-        yield block[at : at + step]
+def _together(parts: Sequence[tuple[Header, list[Rows]]]) -> Iterator[tuple[Header, list[Rows]]]:
+    """Neighbouring blocks of one node with the same GPUs in every frame: these can be laid out GPU by GPU."""
+    last: Header | None = None
+    last_slots: list[int] = []
+    gathered: list[Rows] = []
+    for header, blocks in parts:
+        for block in blocks:
+            order = block["@slot"][0].tolist()
+            alike = bool((block["@slot"] == block["@slot"][0]).all())
+            same_node = last is not None and _who(last) == _who(header)
+            if last is not None and not (alike and same_node and order == last_slots):
+                yield last, gathered
+                gathered = []
+            gathered.append(block)
+            last, last_slots = header, order if alike else []
+    if last is not None:
+        yield last, gathered
+
+
+def _who(header: Header) -> tuple[object, ...]:
+    return header.source, header.cluster, header.node, header.is_synthetic, header.slots
+
+
+def _fill(column: Rows, blocks: Sequence[Rows], name: str) -> None:
+    """One value of every row into `column`, all rows of the first GPU first."""
+    grid = column.reshape(blocks[0].shape[1], -1)
+    at = 0
+    for block in blocks:
+        grid[:, at : at + len(block)] = block[name].T
+        at += len(block)
 
 
 def _identity(slots: Sequence[tuple[Header, Slot]]) -> dict[str, pl.Series]:

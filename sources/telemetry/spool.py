@@ -182,9 +182,9 @@ class SpoolWriter:
         ending = frame(HEADER, self._sequence, self._header)
         crc = zlib.crc32(ending, self._crc)
         length = self._length + len(ending)
-        closing = Seal(length, self._sequence + 1, self._rows, self._first_us, self._last_us, CLEAN, crc)
+        closing = Seal(length, self._sequence + 1, self._rows, self._first_us, self._last_us, CLEAN)
         try:
-            self._write(ending + closing.pack())
+            self._write(ending + closing.pack(crc))
             os.fsync(self._fd)
             move_into_place(self._path)
         except OSError as error:

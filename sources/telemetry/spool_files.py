@@ -90,7 +90,7 @@ def _finish(fd: int, path: Path, notify: Callable[[str], None]) -> bool:
 
 def _finish_bytes(body: mmap.mmap, fd: int, path: Path, notify: Callable[[str], None]) -> bool:
     seal = read_seal(body)
-    if seal and _crc(body, seal.length) == seal.crc:  # crashed between sealing and renaming
+    if seal and seal.holds(_crc(body, seal.length)):  # crashed between sealing and renaming
         move_into_place(path)
         return True
     frames: list[Frame] = []
@@ -120,11 +120,11 @@ def _finish_bytes(body: mmap.mmap, fd: int, path: Path, notify: Callable[[str], 
         first_us=min(times, default=0),
         last_us=max(times, default=0),
         flags=RECOVERED,
-        crc=zlib.crc32(ending, _crc(body, end)),
     )
+    crc = zlib.crc32(ending, _crc(body, end))
     size = len(body)
     os.ftruncate(fd, end)
-    os.pwrite(fd, ending + closing.pack(), end)
+    os.pwrite(fd, ending + closing.pack(crc), end)
     os.fsync(fd)
     move_into_place(path)
     lost = size - end

@@ -24,7 +24,7 @@ KINDS: Final = (HEADER, SAMPLES, RECORD)
 HEAD: Final = struct.Struct("<4sBxHIQ")  # sync, kind, rows, payload length, sequence
 CRC: Final = struct.Struct("<I")
 FRAME_BYTES: Final = HEAD.size + CRC.size
-# magic, data length, frames, rows, first and last sample time (µs), flags, CRC of everything before the seal
+# magic, data length, frames, rows, first and last sample time (µs), flags, CRC of everything before itself
 SEAL: Final = struct.Struct("<8sQQQqqII")
 SEAL_MAGIC: Final = b"ALMSEAL1"
 CLEAN, RECOVERED = 1, 0
@@ -142,10 +142,16 @@ class Seal(NamedTuple):
     first_us: int
     last_us: int
     flags: int
-    crc: int
+    crc: int = 0
 
-    def pack(self) -> bytes:
-        return SEAL.pack(SEAL_MAGIC, *self)
+    def pack(self, data_crc: int) -> bytes:
+        """The seal as bytes; `data_crc` is the CRC-32 of the segment before it."""
+        told = SEAL.pack(SEAL_MAGIC, *self[:-1], 0)[: -CRC.size]
+        return told + CRC.pack(zlib.crc32(told, data_crc))
+
+    def holds(self, data_crc: int) -> bool:
+        """Whether the segment and the seal itself are as they were sealed."""
+        return self.pack(data_crc)[-CRC.size :] == CRC.pack(self.crc)
 
 
 def read_seal(body: Body) -> Seal | None:

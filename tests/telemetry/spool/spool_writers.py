@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from sources.telemetry.spool import SpoolWriter
 from sources.telemetry.spool_format import Column
 
@@ -34,6 +36,11 @@ def write_ticks(spool: SpoolWriter, ticks: range, gpus: tuple[str, ...] = ("GPU-
         )
         for k in ticks
     ]
+
+
+def by_time(samples: pl.DataFrame) -> pl.DataFrame:
+    """Rows by time and GPU: the order in which a segment gives them back is not promised."""
+    return samples.sort("sampled_at", "gpu_uuid")
 
 
 def sealed(directory: Path) -> list[Path]:

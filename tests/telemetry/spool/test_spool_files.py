@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spool_writers import START_US, sealed, write_ticks, writer
+from spool_writers import START_US, by_time, sealed, write_ticks, writer
 
 from assets.telemetry_clean import clean_segments
 from sources.telemetry.segment import read_segment, read_segments
@@ -18,7 +18,7 @@ from sources.telemetry.spool_format import MAGIC
 
 
 def powers(directory: Path) -> list[float]:
-    return [p for path in sealed(directory) for p in read_segment(path).samples["power_w"].to_list()]
+    return [p for path in sealed(directory) for p in by_time(read_segment(path).samples)["power_w"].to_list()]
 
 
 class FullDisk:
@@ -95,7 +95,10 @@ def test_a_new_gpu_on_a_full_disk_waits_for_its_segment(tmp_path: Path, disk: Fu
         assert write_ticks(spool, range(1, 2), ("GPU-b",)) == [False]
         disk.room = None
         assert write_ticks(spool, range(2, 3), ("GPU-a", "GPU-b")) == [True]
-    assert [read_segment(p).samples["gpu_uuid"].to_list() for p in sealed(tmp_path)] == [["GPU-a"], ["GPU-a", "GPU-b"]]
+    assert [by_time(read_segment(p).samples)["gpu_uuid"].to_list() for p in sealed(tmp_path)] == [
+        ["GPU-a"],
+        ["GPU-a", "GPU-b"],
+    ]
 
 
 def test_records_a_full_disk_refused_are_written_later(tmp_path: Path, disk: FullDisk) -> None:
@@ -114,7 +117,7 @@ def test_over_its_bound_the_oldest_segments_go_and_each_is_recorded(tmp_path: Pa
         assert all(write_ticks(spool, range(500)))
     assert sum(p.stat().st_size for p in sealed(tmp_path)) <= 10_000
     batch = read_segments([(p.name, p) for p in sealed(tmp_path)])
-    kept = [p for _, frame in batch.samples for p in frame["power_w"].to_list()]
+    kept = [p for _, frame in batch.samples for p in by_time(frame)["power_w"].to_list()]
     assert kept[-1] == 599.0
     assert kept == sorted(kept)
     # Segments with a gap record may have been dropped too; those that are left name what went before them.
@@ -154,7 +157,7 @@ def test_what_a_crash_left_is_recovered_at_the_next_start(tmp_path: Path, torn: 
     writer(tmp_path, stream_id="next").close()
     (recovered,) = sealed(tmp_path)
     segment = read_segment(recovered)
-    assert segment.samples["power_w"].to_list() == [100.0, 100.0, 101.0, 101.0, 102.0, 102.0]
+    assert by_time(segment.samples)["power_w"].to_list() == [100.0, 100.0, 101.0, 101.0, 102.0, 102.0]
     assert segment.damage == []
     assert segment.segment_id == "0123456789abcdef-00000000"
 
@@ -167,7 +170,7 @@ def test_a_bad_spot_in_a_recovered_segment_is_still_reported(tmp_path: Path) -> 
     path.write_bytes(body)
     writer(tmp_path, stream_id="next").close()
     segment = read_segment(sealed(tmp_path)[0])
-    assert segment.samples["power_w"].to_list() == [101.0, 101.0, 102.0, 102.0]
+    assert by_time(segment.samples)["power_w"].to_list() == [101.0, 101.0, 102.0, 102.0]
     assert [d.offset for d in segment.damage] == [at]
 
 

@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
-from spool_writers import START_US, sealed, write_ticks, writer
+from spool_writers import START_US, by_time, sealed, write_ticks, writer
 
 from sources.telemetry.segment import read_segment, read_segments
 from sources.telemetry.spool_format import GPU_COLUMNS
@@ -78,7 +79,7 @@ def test_a_new_gpu_begins_a_new_segment(tmp_path: Path) -> None:
         write_ticks(spool, range(2), ("GPU-a",))
         write_ticks(spool, range(2, 4), ("GPU-a", "GPU-b"))
     paths = sealed(tmp_path)
-    assert [read_segment(p).samples["gpu_uuid"].to_list() for p in paths] == [
+    assert [by_time(read_segment(p).samples)["gpu_uuid"].to_list() for p in paths] == [
         ["GPU-a", "GPU-a"],
         ["GPU-a", "GPU-b", "GPU-a", "GPU-b"],
     ]
@@ -127,8 +128,8 @@ def test_many_segments_read_together_equal_each_read_alone(tmp_path: Path) -> No
     paths = sealed(tmp_path)
     batch = read_segments([(p.name, p) for p in paths])
     ((_, samples),) = batch.samples
-    alone = [read_segment(p).samples for p in paths]
-    assert samples.rows() == [row for frame in alone for row in frame.rows()]
+    alone = pl.concat([read_segment(p).samples for p in paths])
+    assert samples.sort("node", "sampled_at", "gpu_uuid").equals(alone.sort("node", "sampled_at", "gpu_uuid"))
     assert batch.sample_count == 200
     assert batch.records["gpu_event"]["node"].sort().to_list() == ["n1", "n2"]
 
@@ -161,3 +162,13 @@ def test_the_writer_needs_only_the_standard_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_rows_come_gpu_by_gpu_where_every_tick_has_the_same_gpus(tmp_path: Path) -> None:
+    with writer(tmp_path, segment_bytes=2000) as spool:
+        write_ticks(spool, range(50))
+    paths = sealed(tmp_path)
+    assert len(paths) > 1
+    ((_, samples),) = read_segments([(p.name, p) for p in paths]).samples
+    assert samples["gpu_uuid"].to_list() == ["GPU-a"] * 50 + ["GPU-b"] * 50
+    assert samples["power_w"].to_list() == [100.0 + k for k in range(50)] * 2
