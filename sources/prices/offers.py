@@ -15,7 +15,7 @@ import polars as pl
 from sources.base import Parsed, Reject
 from sources.prices.geography import geography_of
 from sources.prices.resolver import resolve_frame
-from sources.prices.screens import flag, flags_text, index_eligible, one_each, screen_band, screen_spot
+from sources.prices.screens import flag, flags_text, index_eligible, one_each, screen_band, screen_caps
 
 TABLE = "market.gpu_offers"
 HOURS_PER_MONTH = 730  # 8,760 hours a year over 12: how providers work out their own term prices
@@ -100,7 +100,7 @@ def offers(frame: pl.DataFrame) -> pl.DataFrame:
     day is applied.
     """
     gpus = resolve_frame(frame).filter(pl.col("resolution") != "not_a_gpu")
-    priced = screen_spot(_per_gpu_hour(_gpu_count(gpus)))
+    priced = screen_caps(_per_gpu_hour(_gpu_count(gpus)))
     usd = (pl.col("currency") == "USD").fill_null(value=False)
     has_price = pl.col("price_per_gpu_hour").is_not_null()
     in_usd = priced.with_columns(

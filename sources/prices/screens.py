@@ -29,25 +29,30 @@ def flags_text() -> pl.Expr:
     return pl.when(text != "").then(text).alias("quality_flags")
 
 
-def screen_spot(frame: pl.DataFrame) -> pl.DataFrame:
-    """Spot printed at or above the on-demand price of the same SKU, region and system is no price: null, flagged.
+def screen_caps(frame: pl.DataFrame) -> pl.DataFrame:
+    """Spot or reserved at or above the on-demand price of the same SKU, region and system is no price: null, flagged.
 
-    It is how a provider says that it has no spare capacity. Where the list has no on-demand price in that region, a
-    spot price at the level of the SKU's lowest on-demand price elsewhere stays, flagged.
+    It is how a provider says that it has no spare capacity, and how a calculator fills in a commitment that is not
+    sold. Where the list has no on-demand price in that region, a spot price at the level of the SKU's lowest
+    on-demand price elsewhere stays, flagged.
     """
     sku = ["observed_at", "provider", "sku", "operating_system", "currency"]
-    price = pl.col("price_per_gpu_hour")
-    listed = frame.filter((pl.col("price_kind") == "on_demand") & price.is_not_null())
+    price, kind = pl.col("price_per_gpu_hour"), pl.col("price_kind")
+    listed = frame.filter((kind == "on_demand") & price.is_not_null())
     here = listed.group_by([*sku, "region"]).agg(price.max().alias("cap"))
     anywhere = listed.group_by(sku).agg(price.min().alias("lowest"))
     joined = frame.join(here, on=[*sku, "region"], how="left", maintain_order="left")
     joined = joined.join(anywhere, on=sku, how="left", maintain_order="left")
-    is_spot = pl.col("price_kind") == "spot"
-    at_cap = (is_spot & (price >= pl.col("cap"))).fill_null(value=False)
-    no_cap_here = is_spot & pl.col("cap").is_null() & (price >= pl.col("lowest"))
+    at_cap = (price >= pl.col("cap")).fill_null(value=False)
+    spot, reserved = at_cap & (kind == "spot"), at_cap & (kind == "reserved")
+    no_cap_here = (kind == "spot") & pl.col("cap").is_null() & (price >= pl.col("lowest"))
     return (
         joined.with_columns(flag(no_cap_here, "spot_at_on_demand_level"))
-        .with_columns(flag(at_cap, "spot_not_below_on_demand"), price_per_gpu_hour=pl.when(~at_cap).then(price))
+        .with_columns(flag(spot, "spot_not_below_on_demand"))
+        .with_columns(
+            flag(reserved, "reserved_not_below_on_demand"),
+            price_per_gpu_hour=pl.when(~(spot | reserved)).then(price),
+        )
         .drop("cap", "lowest")
     )
 
