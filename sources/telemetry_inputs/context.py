@@ -61,6 +61,19 @@ class Where:
         text = self.options.get("boot_at")
         return instant(text, "boot_at") if text else None
 
+    def clock_ahead(self) -> dt.timedelta:
+        """How far the node's local time is ahead of UTC, by the option utc_offset (+02:00); else local counts as UTC.
+
+        Raises `ParseError` for an offset that is none.
+        """
+        text = self.options.get("utc_offset")
+        if not text:
+            return dt.timedelta()
+        found = re.fullmatch(r"([+-])(\d{2}):?(\d{2})", text)
+        if not found:
+            raise ParseError(f"utc_offset {text!r} is no offset: write +02:00")
+        return (1 if found[1] == "+" else -1) * dt.timedelta(hours=int(found[2]), minutes=int(found[3]))
+
 
 def instant(text: str, name: str) -> dt.datetime:
     """An ISO 8601 time; without an offset it is UTC. Raises `ParseError`."""

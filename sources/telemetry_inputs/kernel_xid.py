@@ -21,12 +21,14 @@ SXID = rf"SXid \({BUS}\): (\d+)"
 # One message over three lines names the GPU two lines before it says what happened.
 FELL = r"NVRM:.*fallen off the bus"
 SPEAKS = r"NVRM: Xid|SXid|fallen off the bus"
-# Dates: dmesg -T, the journal's ISO time, and seconds (dmesg) or microseconds (/dev/kmsg) since boot.
+# Dates: dmesg -T, syslog (no year), the journal's ISO time, and seconds (dmesg) or microseconds (/dev/kmsg) since boot.
 CTIME = r"^\[?([A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d{2}:\d{2}:\d{2} \d{4})\]?"
 ISO = r"^\[?(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2}))\]?"
+SYSLOG = r"^([A-Z][a-z]{2} +\d{1,2} \d{2}:\d{2}:\d{2}) \S+ kernel:"
+HOST = r"^(?:[A-Z][a-z]{2} +\d{1,2} [\d:]{8}|\d{4}-\d{2}-\d{2}[T ]\S+) (\S+) kernel: ?"
 SINCE_BOOT = r"^\[\s*(\d+\.\d+)\]"
 KMSG = r"^\d+,\d+,(\d+),[^;]*;"
-PREFIXES = (CTIME, ISO, SINCE_BOOT, KMSG, r"^\[\.\.\.\]", r"^<\d+>")
+PREFIXES = (HOST, CTIME, ISO, SINCE_BOOT, KMSG, r"^\[\.\.\.\]", r"^<\d+>")
 
 
 class KernelXid(LocalInput):
@@ -87,8 +89,10 @@ def _timed(events: pl.DataFrame, where: Where) -> pl.DataFrame:
     """Add occurred_at: the line's own time; since boot only with the option boot_at; else when the log was read."""
     raw = pl.col("raw")
     local = raw.str.extract(CTIME, 1).str.replace_all(r"\s+", " ")
+    stamped = local.str.to_datetime("%a %b %e %H:%M:%S %Y", time_unit="us", strict=False)
+    ahead = pl.lit(where.clock_ahead())
     absolute = pl.coalesce(
-        local.str.to_datetime("%a %b %e %H:%M:%S %Y", time_unit="us", strict=False).dt.replace_time_zone("UTC"),
+        (pl.coalesce(stamped, _with_year(raw.str.extract(SYSLOG, 1), where)) - ahead).dt.replace_time_zone("UTC"),
         raw.str.extract(ISO, 1)
         .str.replace(",", ".")
         .str.replace(" ", "T")
@@ -103,6 +107,20 @@ def _timed(events: pl.DataFrame, where: Where) -> pl.DataFrame:
     if timed["occurred_at"].null_count():
         return timed.with_columns(pl.col("occurred_at").fill_null(_read_at(where)))
     return timed
+
+
+def _with_year(text: pl.Expr, where: Where) -> pl.Expr:
+    """Syslog prints no year: it is the last one in which the line is not later than the reading of the log."""
+    if where.observed_at is None:
+        return pl.lit(None, dtype=pl.Datetime("us"))
+    limit = where.observed_at.replace(tzinfo=None) + dt.timedelta(days=1)
+    even = text.str.replace_all(r"\s+", " ")
+
+    def in_year(year: int) -> pl.Expr:
+        return (even + f" {year}").str.to_datetime("%b %e %H:%M:%S %Y", time_unit="us", strict=False)
+
+    this = in_year(limit.year)
+    return pl.when(this <= limit).then(this).otherwise(in_year(limit.year - 1))
 
 
 def _read_at(where: Where) -> dt.datetime:
@@ -135,7 +153,7 @@ def _events(events: pl.DataFrame, where: Where) -> pl.DataFrame:
         pid.alias("pid"),
         process.alias("process_name"),
         message.str.strip_chars().alias("message"),
-        pl.lit(where.node).alias("node"),
+        pl.coalesce(raw.str.extract(HOST, 1), pl.lit(where.node)).alias("node"),
     ).join(catalogue, on=["code", "kind"], how="left", maintain_order="left")
     said = pl.concat_str(
         [pl.col("code"), pl.col("subcode"), pl.lit("link") + pl.col("link_index").cast(pl.String)],

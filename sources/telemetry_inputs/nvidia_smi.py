@@ -35,11 +35,11 @@ class NvidiaSmi(LocalInput):
         text = text_of(payload, "the output of nvidia-smi")
         head = text.lstrip()
         if head.startswith("<"):
-            return to_frames(read_xml(payload.read()), where, "the XML", [], utc_offset(where))
+            return to_frames(read_xml(payload.read()), where, "the XML", [], where.clock_ahead())
         if SECTION.search(text):
             return _capture(text, where)
         if "NVSMI LOG" in text:
-            return to_frames(read_text(text), where, "the text", [], utc_offset(where))
+            return to_frames(read_text(text), where, "the text", [], where.clock_ahead())
         if HEAD.search(text):
             return read_nvlink(text, where)
         if re.match(r"#\s*gpu\s+pwr", head):
@@ -47,19 +47,7 @@ class NvidiaSmi(LocalInput):
         if head.startswith("NVIDIA-SMI has failed") or "Failed to initialize NVML" in text:
             raise ParseError(f"nvidia-smi itself failed: {head.splitlines()[0][:120]}")
         raw, rejects = read_csv(text)
-        return to_frames(raw, where, "the CSV", rejects, utc_offset(where))
-
-
-def utc_offset(where: Where) -> dt.timedelta:
-    """How far the node's clock is ahead of UTC, by the option utc_offset (+02:00); else its stamps count as UTC."""
-    text = where.options.get("utc_offset")
-    if not text:
-        return dt.timedelta()
-    found = re.fullmatch(r"([+-])(\d{2}):?(\d{2})", text)
-    if not found:
-        raise ParseError(f"utc_offset {text!r} is no offset: write +02:00")
-    sign = 1 if found[1] == "+" else -1
-    return sign * dt.timedelta(hours=int(found[2]), minutes=int(found[3]))
+        return to_frames(raw, where, "the CSV", rejects, where.clock_ahead())
 
 
 def sections(text: str) -> Mapping[str, str]:
@@ -87,7 +75,7 @@ def _capture(text: str, where: Where) -> Parsed:
     if not tables:
         raise ParseError("the capture holds no --query-gpu output: save nvidia-smi --query-gpu=… --format=csv")
     raw = pl.concat(tables, how="diagonal")
-    read = to_frames(raw, where, "the capture", rejects, utc_offset(where) or _clock_ahead(raw, known))
+    read = to_frames(raw, where, "the capture", rejects, where.clock_ahead() or _clock_ahead(raw, known))
     frames = dict(read.frames)
     for one in links:
         frames.update(one.frames)

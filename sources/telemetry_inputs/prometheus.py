@@ -20,7 +20,7 @@ from sources.base import FetchError, Parsed, ParseError, Payload, Reject, Web
 from sources.telemetry_inputs.bundles import TAR, pack, unpack
 from sources.telemetry_inputs.context import UTC_US, LocalInput, Where, text_of
 from sources.telemetry_inputs.dcgm_exporter import EXPORTER_TABLES
-from sources.telemetry_inputs.exposition import FIELDS, aliases
+from sources.telemetry_inputs.exposition import FIELDS, aliases, read_exposition
 from sources.telemetry_inputs.metrics import to_frames
 
 URL_VARIABLE = "ALMANAC_PROMETHEUS_URL"
@@ -69,7 +69,11 @@ class Prometheus(LocalInput):
         where = Where.of(payload)
         metric = where.options.get("metric")
         if payload.media_type != TAR:
-            return to_frames(read_answer(text_of(payload, "the answer"), metric), where, "the answer", [])
+            text = text_of(payload, "the answer")
+            if not text.lstrip().startswith(("{", "[")):  # a saved /metrics page
+                series, wrong = read_exposition(text)
+                return to_frames(series, where, "the exposition", wrong)
+            return to_frames(read_answer(text, metric), where, "the answer", [])
         found: list[pl.DataFrame] = []
         rejects: list[Reject] = []
         for name, body in unpack(payload.read(), MAX_ANSWER).items():
@@ -129,7 +133,10 @@ def chunks(
 
 
 def read_answer(text: str, metric: str | None = None) -> pl.DataFrame:
-    """Series of an API answer as `exposition.read_exposition` gives them; `metric` names series without a name."""
+    """Series of an API answer as `exposition.read_exposition` gives them; `metric` names series without a name.
+
+    Raises `ParseError` for anything else the API answers.
+    """
     data = _data(text)
     kind = data.get("resultType")
     if "activeTargets" in data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 
@@ -170,3 +171,13 @@ def test_environment_proxy_is_used(replay, make_web, monkeypatch):
     answer = make_web(robots_exempt=("",)).get("http://prices.example/a")
     assert answer is not None
     assert answer.body == b"via proxy"
+
+
+def test_untrusted_certificate_is_told_and_is_no_missing_network(make_web):
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("certificate verify failed") from ssl.SSLCertVerificationError("expired")
+
+    web = make_web(transport=httpx.MockTransport(refuse), robots_exempt=("",), breaker=Breaker(probe=lambda: False))
+    with pytest.raises(FetchError, match="no trusted connection"):
+        web.get("https://one.example/")
+    assert not web.breaker.open

@@ -273,3 +273,22 @@ def test_answers_saved_one_by_one_make_one_row(tmp_path):
     (payload,) = source.read([tmp_path], {})
     row = one(source.parse(payload).frames[SAMPLES])
     assert (row["temperature_c"], row["power_w"]) == (40.0, 70.0)
+
+
+def test_syslog_lines_take_the_year_before_they_were_read(parse):
+    text = (
+        "Dec 31 23:59:58 n7 kernel: [12.5] NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python3, MMU Fault\n"
+        "Jan  2 01:00:00 n7 kernel: NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python3, MMU Fault\n"
+    )
+    events = parse("kernel-xid", text, observed_at="2026-01-03T00:00:00Z", utc_offset="+01:00").frames[EVENTS]
+    assert events["occurred_at"].to_list() == [
+        dt.datetime(2025, 12, 31, 22, 59, 58, tzinfo=dt.UTC),
+        dt.datetime(2026, 1, 2, 0, 0, 0, tzinfo=dt.UTC),
+    ]
+    assert events["node"].to_list() == ["n7", "n7"]
+    assert events["message"][1].startswith("NVRM: Xid")
+
+
+def test_a_metrics_page_is_read_by_prometheus_too(parse):
+    row = one(parse("prometheus", f'DCGM_FI_DEV_GPU_TEMP{{UUID="{GPU}"}} 40\n').frames[SAMPLES])
+    assert row["temperature_c"] == 40.0
