@@ -65,7 +65,7 @@ def read_summary(body: bytes, logs: Mapping[str, bytes], round_: str, retrieved_
     for index, record in enumerate(records):
         try:
             rows.append(_row(record, logs, round_, retrieved_at))
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
+        except (KeyError, ValueError, ArithmeticError, TypeError, AttributeError) as error:
             raw = json.dumps(record, default=str, ensure_ascii=False)[:2_000]
             reason = f"the record cannot be read: {type(error).__name__} {error}"
             rejects.append(Reject(TABLE, "unreadable_record", reason, raw, f"record {index}"))
@@ -86,7 +86,7 @@ def read_logs(
             continue
         try:
             rows.append(_log_row(found, path, body, system, round_) | _provenance(round_, path, retrieved_at))
-        except (SystemFileError, ValueError) as error:
+        except (SystemFileError, ValueError, ArithmeticError) as error:
             rejects.append(Reject(TABLE, "unreadable_log", str(error), body[:500].decode("utf-8", "replace"), path))
     return Parsed({RAW: pl.DataFrame(rows, schema=SCHEMA)}, rejects)
 
@@ -165,7 +165,10 @@ def _cross_check(published: Decimal, scenario: str, unit: str, log: bytes | None
         return row | {"log_reason": f"no log line states {unit} of the {scenario} scenario"}
     if line not in figures:
         return row | {"log_reason": f"the log has no line {line!r}"}
-    logged = Decimal(figures[line])
+    try:
+        logged = Decimal(figures[line])
+    except ArithmeticError:
+        return row | {"log_reason": f"the log's line {line!r} holds no number"}
     same = agree(published, logged)
     reason = None if same else f"published {published}, the log says {logged}"
     return row | {
