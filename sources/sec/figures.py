@@ -144,7 +144,7 @@ def figure_of(
         column.fiscal_year,
         column.quarter,
         column.length,
-        sign * amount * scale,
+        float(round(sign * amount * scale, 2)),
         scale,
         line.label,
         definition,

@@ -48,7 +48,8 @@ def sums_in(text: str) -> list[Sum]:
     return sorted(found, key=lambda s: s.start)
 
 
-def _value(number: str, unit: str) -> float:
+def dollars(number: str, unit: str) -> float:
+    """`4.40`, `billion` as dollars, exact to the dollar."""
     # Decimal digits times a power of ten: rounding keeps 4.40 billion at 4,400,000,000 exactly.
     return float(round(float(number.replace(",", "")) * _SCALES[unit.lower()]))
 
@@ -56,13 +57,13 @@ def _value(number: str, unit: str) -> float:
 def _tolerances(text: str) -> list[Sum]:
     found = []
     for m in _TOLERANCE.finditer(text):
-        mid = _value(m[1], m[2])
+        mid = dollars(m[1], m[2])
         if m[5]:
             ratio = float(m[5].replace(",", "")) / 100
             half = mid * ratio
             kind = "plus_minus_percent"
         else:
-            half, ratio, kind = _value(m[3], m[4]), None, "plus_minus_amount"
+            half, ratio, kind = dollars(m[3], m[4]), None, "plus_minus_amount"
         found.append(Sum(kind, float(round(mid - half)), mid, float(round(mid + half)), ratio, *m.span()))
     return found
 
@@ -70,7 +71,7 @@ def _tolerances(text: str) -> list[Sum]:
 def _ranges(text: str) -> list[Sum]:
     found = []
     for m in _RANGE.finditer(text):
-        low, high = _value(m[1], m[2] or m[4]), _value(m[3], m[4])
+        low, high = dollars(m[1], m[2] or m[4]), dollars(m[3], m[4])
         if low <= high:
             found.append(Sum("range", low, (low + high) / 2, high, None, *m.span()))
     return found
@@ -79,7 +80,7 @@ def _ranges(text: str) -> list[Sum]:
 def _singles(text: str) -> list[Sum]:
     found = []
     for m in _SINGLE.finditer(text):
-        value, before = _value(m[1], m[2]), text[max(0, m.start() - 20) : m.start()]
+        value, before = dollars(m[1], m[2]), text[max(0, m.start() - 20) : m.start()]
         if _AT_LEAST.search(before):
             found.append(Sum("at_least", value, None, None, None, *m.span()))
         elif _AT_MOST.search(before):

@@ -9,6 +9,7 @@ import re
 
 from sources.sec.figures import FINANCIALS, Figure, Found, figure_of, find_line, growth_agrees, plain, sums_to
 from sources.sec.filing import Exhibit, Filing
+from sources.sec.money import dollars
 from sources.sec.statements import Line, Statement
 
 PLATFORM = "NVIDIA market platform, GAAP revenue"
@@ -175,7 +176,7 @@ def _prose_split(filing: Filing, found: Found) -> None:
         if not match or not own:
             continue
         step = 1e9 / 10 ** len(match[1].partition(".")[2])
-        compute, networking = float(match[1]) * 1e9, float(match[2]) * 1e9
+        compute, networking = dollars(match[1], "billion"), dollars(match[2], "billion")
         if abs(compute + networking - own[0].value) > step:
             found.refuse(FINANCIALS, "prose_split", "the split does not add up to data centre", match[0], exhibit.type)
             continue
@@ -214,7 +215,7 @@ def _supply_commitments(filing: Filing, found: Found) -> None:
                         year,
                         quarter,
                         0,
-                        float(match[1]) * 1e9,
+                        dollars(match[1], "billion"),
                         step,
                         words,
                         words,

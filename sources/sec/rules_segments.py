@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from sources.sec.figures import FINANCIALS, Figure, Found, figure_of, find_line, plain, sums_to
 from sources.sec.filing import Exhibit, Filing
+from sources.sec.money import dollars
 from sources.sec.statements import Line, Statement
 
 AMD_DEFINITION = "AMD Data Center segment net revenue, GAAP"
@@ -196,7 +197,7 @@ def read_broadcom(filing: Filing, found: Found) -> None:
                     year,
                     quarter,
                     1,
-                    float(text) * 1e9,
+                    dollars(text, "billion"),
                     step,
                     "AI semiconductor revenue",
                     "Broadcom's own AI semiconductor revenue, prose only, rounded",
