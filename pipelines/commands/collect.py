@@ -37,7 +37,7 @@ RESTART = 75  # EX_TEMPFAIL: the supervisor should start a new process
     help="Give up when a driver call has not come back after so many seconds.",
 )
 @home_option
-def command(  # noqa: PLR0917 - one parameter for each option
+def command(
     spool_dir: Path | None,
     interval_s: float,
     duration_s: float | None,

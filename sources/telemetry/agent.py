@@ -178,6 +178,7 @@ class _Loop:
         self.ticks = self.missed = 0
         self.busy_since: float | None = None
         self.failure: Exception | None = None
+        collector.on_progress = self._progress
 
     @property
     def collected(self) -> Collected:
@@ -216,6 +217,9 @@ class _Loop:
                 return
             if self.stop.wait(max(0.0, due - time.monotonic())):
                 return
+
+    def _progress(self) -> None:
+        self.busy_since = time.monotonic()
 
     def _busy(self, work: Callable[[], None]) -> None:
         self.busy_since = time.monotonic()

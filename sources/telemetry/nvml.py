@@ -7,7 +7,7 @@ readings go. A GPU is its UUID; its index is an attribute that a reboot may chan
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pynvml
@@ -162,9 +162,13 @@ def _read_instance(instance: Instance, gpm: Gpm, now: float) -> Reading:
 
 
 class Driver:
-    """NVML of this node: `boards` by UUID, and the indices that could not be opened with the reason."""
+    """NVML of this node: `boards` by UUID, and the indices that could not be opened with the reason.
 
-    def __init__(self, *, machine: str = "") -> None:
+    progress: called before each GPU is opened, which takes seconds without persistence mode.
+    """
+
+    def __init__(self, *, machine: str = "", progress: Callable[[], None] = lambda: None) -> None:
+        self._progress = progress
         self._machine = machine or platform.machine()
         self.boards: dict[str, Board] = {}
         self.closed_doors: dict[int, str] = {}
@@ -184,6 +188,7 @@ class Driver:
             raise DriverDownError(error.value) from None
         self.closed_doors = {}
         for index in range(count):
+            self._progress()
             try:
                 self._attach(pynvml.nvmlDeviceGetHandleByIndex(index), now)
             except pynvml.NVMLError as error:

@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from sources.telemetry.nvml import Board, Driver
-from sources.telemetry.nvml_errors import NEEDS_NEW_PROCESS, NOT_SAMPLED, DeviceLostError, DriverDownError
+from sources.telemetry.nvml_errors import (
+    NEEDS_NEW_PROCESS,
+    NO_PERMISSION,
+    NOT_SAMPLED,
+    DeviceLostError,
+    DriverDownError,
+)
 from sources.telemetry.nvml_events import EventWatch
 from sources.telemetry.nvml_kernel_log import KernelLog
 from sources.telemetry.nvml_ledger import EVERY_DEVICE, WHOLE_ROW, InventoryLedger, LinkLedger, NullLedger
@@ -42,6 +48,7 @@ class Collector:
 
     columns: the sample columns every row carries · retry_s: first pause before a lost GPU or driver is looked
     for again; it doubles up to five minutes · clock: monotonic seconds · notify: takes one line for a person.
+    `on_progress` is called before each GPU, so that a watchdog can tell slow from hung.
     """
 
     def __init__(
@@ -62,7 +69,8 @@ class Collector:
         self._is_always_slow = interval_s >= slow_s
         self._first_retry_s = retry_s
         self._notify = notify
-        self._driver = Driver()
+        self.on_progress: Callable[[], None] = lambda: None
+        self._driver = Driver(progress=self._progress)
         self._log = KernelLog()
         self._clock = clock
         self.watch = EventWatch(sink.record, self._log)
@@ -90,6 +98,9 @@ class Collector:
         """Why NVML as a whole does not answer; empty while it does."""
         return self._down
 
+    def _progress(self) -> None:
+        self.on_progress()
+
     def start(self, at_us: int) -> None:
         """Open the driver and say why columns will be null. Without a driver the agent waits for one."""
         try:
@@ -103,7 +114,9 @@ class Collector:
                 self._nulls.begin(at_us, EVERY_DEVICE, column, NOT_SAMPLED)
 
     def tick(self, at_us: int) -> None:
-        """Read every GPU once. Raises `NeedsNewProcessError`."""
+        """Read every GPU once. Raises `NeedsNewProcessError`, and whatever ended the event thread."""
+        if self.watch.failure:
+            raise self.watch.failure
         try:
             if self._down or self._lost or self._strangers():
                 self._look_again(at_us)
@@ -128,6 +141,7 @@ class Collector:
         lost: list[tuple[Board, str]] = []
         try:
             for board in self._driver.boards.values():
+                self._progress()
                 try:
                     rows += self._read(board, at_us, is_slow=is_slow)
                 except DeviceLostError as error:
@@ -172,10 +186,12 @@ class Collector:
         doors = self._driver.closed_doors
         if self._strangers():  # else lost GPUs stand behind the closed doors, and that is told already
             for index, reason in doors.items():
-                if self._doors.get(index) != reason:
-                    kind = "no_permission" if reason == "no_permission" else "lost"
+                if self._doors.get(index) != reason and reason != NO_PERMISSION:
                     message = f"the GPU with driver index {index} does not answer: {reason}"
-                    self._event(at_us, kind, None, event_id=f"index:{index}", message=message)
+                    self._event(at_us, "lost", None, event_id=f"index:{index}", message=message)
+        for index, reason in doors.items():
+            if reason == NO_PERMISSION:  # the count includes GPUs that this process may not open
+                self._nulls.begin(at_us, f"index:{index}", WHOLE_ROW, reason)
         self._doors = dict(doors)
         self._listen()
         self._slow_at = 0.0
@@ -183,7 +199,7 @@ class Collector:
 
     def _strangers(self) -> int:
         """GPUs that do not answer and never did, so that their UUID is not known."""
-        shut = [reason for reason in self._driver.closed_doors.values() if reason != "no_permission"]
+        shut = [reason for reason in self._driver.closed_doors.values() if reason != NO_PERMISSION]
         return max(0, len(shut) - len(self._lost))
 
     def _listen(self) -> None:
@@ -248,6 +264,7 @@ class Collector:
     def _event(self, at_us: int, kind: str, uuid: str | None, *, event_id: str, message: str) -> None:
         board = self._driver.boards.get(uuid or "")
         row = {"occurred_at": at_us, "device": uuid or "node", "kind": kind, "event_id": event_id, "gpu_uuid": uuid}
+        row["severity"] = "fatal" if kind == "lost" else "info"
         bus = board.pci_bus_id if board else self._lost.get(uuid or "")
         self._sink.record("gpu_event", row | {"pci_bus_id": bus, "message": message})
         self._notify(message)

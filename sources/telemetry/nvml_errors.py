@@ -45,6 +45,7 @@ DOWN: Final[dict[int, str]] = {
 # The loaded library is older or newer than the kernel module: only a new process loads the right one.
 NEEDS_NEW_PROCESS: Final = pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
 
+NO_PERMISSION: Final = ABSENT[pynvml.NVML_ERROR_NO_PERMISSION]
 # Reasons the agent itself gives; the driver was not at fault.
 NOT_SAMPLED: Final = "not_sampled"  # read by the slow loop only
 NO_PREVIOUS_SAMPLE: Final = "no_previous_sample"  # a difference needs two readings

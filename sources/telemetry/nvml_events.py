@@ -1,6 +1,6 @@
 """The thread that waits for XIDs: from NVML's event set and from the kernel log, each incident told once.
 
-Belongs here: waiting, and joining the two channels. Does not belong here: severities, storms, MTBF.
+Belongs here: waiting, and joining the two channels. Does not belong here: storms, incidents, MTBF.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pynvml
 
+from sources.telemetry.nvml_catalogue import xid_meaning
 from sources.telemetry.nvml_errors import DeviceLostError, DriverDownError, absent_reason
 from sources.telemetry.nvml_kernel_log import KernelEvent, KernelLog, same_device
 
@@ -53,6 +54,7 @@ class EventWatch:
         self._emit = emit
         self._log = log
         self._echoes = Echoes()
+        self._overwritten = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._set: Any = None
@@ -60,6 +62,7 @@ class EventWatch:
         self._bus: dict[str, str] = {}
         self.reasons: dict[str, str] = {"kernel_log": log.reason}
         self.busy_since: float | None = None
+        self.failure: Exception | None = None
 
     def start(self, boards: Mapping[str, tuple[Any, str | None]]) -> None:
         """Register for XIDs of `boards`: UUID to (handle, PCI bus id)."""
@@ -70,7 +73,7 @@ class EventWatch:
         self._handles = {_address(handle): uuid for uuid, (handle, _) in boards.items()}
         self.reasons["nvml"] = self._register([handle for handle, _ in boards.values()])
         self._stop.clear()
-        self._thread = threading.Thread(target=self._listen, name="almanac-events", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="almanac-events", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -102,6 +105,12 @@ class EventWatch:
                 reason = _word(error)
         return "" if registered else reason
 
+    def _run(self) -> None:
+        try:
+            self._listen()
+        except Exception as error:  # noqa: BLE001 - raised by the next tick: a deaf agent must not look healthy
+            self.failure = error
+
     def _listen(self) -> None:
         while not self._stop.is_set():
             xid = None
@@ -112,6 +121,7 @@ class EventWatch:
             # The kernel's line comes first: it carries the time, the process and the text.
             for event in self._log.events():
                 self._tell_kernel(event)
+            self._tell_overwritten()
             if xid is not None:
                 self._tell(*xid)
 
@@ -150,9 +160,11 @@ class EventWatch:
                 "device": uuid or event.pci_bus_id,
                 "kind": event.kind,
                 "gpu_uuid": uuid,
-                "pci_bus_id": event.pci_bus_id,
+                "pci_bus_id": self._bus[uuid] if uuid else event.pci_bus_id,
                 "code": event.code,
+                "subcode": event.subcode,
                 "link_index": event.link_index,
+                "severity": event.severity,
                 "pid": event.pid,
                 "process_name": event.process_name,
                 "message": event.message,
@@ -160,10 +172,22 @@ class EventWatch:
         )
 
     def _tell(self, at_us: int, channel: str, row: dict[str, Any]) -> None:
-        if self._echoes.is_new(at_us, channel, row["device"], row["code"]):
-            link = row.get("link_index")
-            event_id = str(row["code"]) if link is None else f"{row['code']}:{link}"
-            self._emit("gpu_event", {"occurred_at": at_us, "event_id": event_id, **row})
+        if not self._echoes.is_new(at_us, channel, row["device"], row["code"]):
+            return
+        severity, action = xid_meaning(row["code"]) if row["kind"] == "xid" else (None, None)
+        link = row.get("link_index")
+        parts = (row["code"], row.get("subcode"), None if link is None else f"link{link}")
+        event_id = ":".join(str(part) for part in parts if part is not None)
+        known = {"event_id": event_id, "severity": row.get("severity") or severity, "action": action}
+        self._emit("gpu_event", {"occurred_at": at_us, **row, **known})
+
+    def _tell_overwritten(self) -> None:
+        """Events may be missing: the kernel's ring went round before it was read."""
+        if self._log.overwritten > self._overwritten:
+            self._overwritten = self._log.overwritten
+            now_us = time.time_ns() // 1000
+            row = {"from_at": now_us, "to_at": now_us, "device": "*", "table_name": "gpu_events", "column_name": "*"}
+            self._emit("null_reason", row | {"reason": "kernel_log_overwritten"})
 
 
 def _address(handle: Any) -> int:

@@ -59,6 +59,7 @@ class FieldBatch:
             # A driver that leaves a slot untouched must show neither a zero nor the value of the tick before.
             slot.nvmlReturn = pynvml.NVML_ERROR_NO_DATA
         self._prepared = bytes(self._array)
+        self._is_refused = False
 
     def read(self, handle: Any, reading: Reading) -> None:
         """Fill the columns of this batch. Raises `DeviceLostError` or `DriverDownError`."""
@@ -79,16 +80,33 @@ class FieldBatch:
 
     def _ask(self, handle: Any) -> list[tuple[Number | None, str]] | str:
         """A (value, reason) for each field, or the one reason why there is none."""
-        ctypes.memmove(self._array, self._prepared, len(self._prepared))
-        try:
-            # The public wrapper allocates and fills a new array at every call.
-            call = pynvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")  # noqa: SLF001
-            code = call(handle, ctypes.c_int32(self._count), ctypes.byref(self._array))
-        except pynvml.NVMLError as error:
-            code = error.value
+        if not self._is_refused:
+            ctypes.memmove(self._array, self._prepared, len(self._prepared))
+            code = _get_field_values(handle, self._array)
+            if code == pynvml.NVML_SUCCESS:
+                return [_answer(raw[4], raw[5], raw[6]) for raw in _LAYOUT.iter_unpack(bytes(self._array))]
+            reason = absent_reason(code)
+            if code != pynvml.NVML_ERROR_INVALID_ARGUMENT:
+                return reason
+            self._is_refused = True  # the driver takes no batch with a field that it does not know
+        return [self._ask_one(handle, index) for index in range(self._count)]
+
+    def _ask_one(self, handle: Any, index: int) -> tuple[Number | None, str]:
+        single = (pynvml.c_nvmlFieldValue_t * 1).from_buffer_copy(self._prepared, index * _LAYOUT.size)
+        code = _get_field_values(handle, single)
         if code != pynvml.NVML_SUCCESS:
-            return absent_reason(code)
-        return [_answer(raw[4], raw[5], raw[6]) for raw in _LAYOUT.iter_unpack(bytes(self._array))]
+            return None, absent_reason(code)
+        raw = _LAYOUT.unpack(bytes(single))
+        return _answer(raw[4], raw[5], raw[6])
+
+
+def _get_field_values(handle: Any, array: Any) -> int:
+    try:
+        # The public wrapper allocates and fills a new array at every call.
+        call = pynvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")  # noqa: SLF001
+    except pynvml.NVMLError as error:
+        return int(error.value)
+    return int(call(handle, ctypes.c_int32(len(array)), ctypes.byref(array)))
 
 
 def _answer(value_type: int, code: int, bits: int) -> tuple[Number | None, str]:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pynvml
 
+from sources.telemetry.nvml_catalogue import accelerator_of
 from sources.telemetry.nvml_errors import absent_reason
-from sources.telemetry.nvml_models import accelerator_of
 
 Facts = dict[str, str | int | float | bool | None]
 _FABRIC_COMPLETED: Final = 3

@@ -107,12 +107,12 @@ class LinkLedger:
                 self._nulls.begin(at_us, device, counter, reason)
 
     def note_states(self, at_us: int, device: str, pci_bus_id: str | None, states: Iterable[tuple[int, bool]]) -> None:
-        """Tell of a link that went down or came up since the last reading; what was down from the start is no event."""
+        """Tell of a link that went down since the last reading; one that was down from the start is no event."""
         for link, is_up in states:
-            if self._up.get((device, link), is_up) != is_up:
-                kind = "link_up" if is_up else "link_down"
-                row = {"occurred_at": at_us, "device": device, "kind": kind, "event_id": f"nvlink:{link}"}
-                self._emit("gpu_event", row | {"gpu_uuid": device, "pci_bus_id": pci_bus_id, "link_index": link})
+            if self._up.get((device, link)) and not is_up:
+                row = {"occurred_at": at_us, "device": device, "kind": "link_down", "event_id": f"link{link}"}
+                what = {"gpu_uuid": device, "pci_bus_id": pci_bus_id, "link_index": link, "severity": "error"}
+                self._emit("gpu_event", row | what)
             self._up[device, link] = is_up
 
 

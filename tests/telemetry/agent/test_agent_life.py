@@ -32,6 +32,7 @@ def test_one_gpu_is_lost_and_returns_while_the_others_go_on(machine: Machine, ke
     assert (lost["gpu_uuid"], lost["device"], lost["event_id"]) == (uuid_of(5), uuid_of(5), reason)
     assert lost["pci_bus_id"] == "00000000:15:00.0"
     assert returned["gpu_uuid"] == uuid_of(5)
+    assert (lost["severity"], returned["severity"]) == ("fatal", "info")
     rows = [r for r in machine.records("null_reason") if r["device"] == uuid_of(5) and r["column_name"] == "*"]
     assert [(r["reason"], r["to_at"] is None) for r in rows] == [("lost", True), ("lost", False)]
 
@@ -47,6 +48,16 @@ def test_a_gpu_that_is_dead_from_the_start_hides_no_other(machine: Machine) -> N
     machine.say()
     machine.until(lambda: [e for e in machine.events("returned") if e["gpu_uuid"] == uuid_of(2)])
     machine.until(lambda: count(machine, 2) > 1)
+
+
+def test_a_gpu_this_process_may_not_open_is_said_and_not_lost(machine: Machine) -> None:
+    machine.say("6 err.nvmlDeviceGetHandleByIndex_v2 4")
+    done = machine.command("--once")
+    assert done.returncode == 0
+    assert machine.samples().height == 7
+    assert not machine.events("lost")
+    told = [(r["device"], r["column_name"]) for r in machine.records("null_reason") if r["reason"] == "no_permission"]
+    assert ("index:6", "*") in told
 
 
 def test_a_driver_that_goes_away_is_initialised_again(machine: Machine) -> None:

@@ -99,10 +99,9 @@ def test_a_link_that_goes_down_is_an_event(machine: Machine) -> None:
     machine.until_rows()
     machine.say("0 up.9 0", "3 up.11 0")
     machine.until(lambda: machine.events("link_down"))
-    machine.say("0 up.9 0")
-    machine.until(lambda: machine.events("link_up"))
+    machine.until_rows(16)
     (down,) = machine.events("link_down")
-    assert (down["gpu_uuid"], down["link_index"]) == (uuid_of(3), 11)
+    assert (down["gpu_uuid"], down["link_index"], down["severity"]) == (uuid_of(3), 11, "error")
 
 
 def test_mig_instances_have_rows_but_not_the_boards_power(machine: Machine) -> None:
@@ -144,6 +143,7 @@ def test_an_xid_is_an_event_of_its_gpu(machine: Machine) -> None:
     machine.say("2 xid 48", "2 xid_seq 1")
     machine.until(lambda: machine.events("xid"))
     (xid,) = machine.events("xid")
+    assert (xid["severity"], xid["action"]) == ("error", "WORKFLOW_XID_48")
     assert (xid["gpu_uuid"], xid["code"], xid["event_id"], xid["pci_bus_id"]) == (
         uuid_of(2),
         48,

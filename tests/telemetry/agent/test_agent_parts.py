@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from sources.telemetry.nvml_catalogue import accelerator_of
 from sources.telemetry.nvml_fields import decode
 from sources.telemetry.nvml_kernel_log import KernelLog, same_device, understand
 from sources.telemetry.nvml_ledger import HEARTBEAT_US, LinkLedger, NullLedger
-from sources.telemetry.nvml_models import accelerator_of
 from sources.telemetry.nvml_reading import Reading
 from sources.telemetry.spool_format import GPU_COLUMNS
 
@@ -83,13 +83,35 @@ def test_kernel_lines_that_speak_of_a_gpu_are_understood() -> None:
     assert switch
     assert (dead.kind, dead.code, dead.pci_bus_id, dead.pid, dead.occurred_at_us) == ("xid", 79, "0000:3b:00", None, 5)
     assert (fault.code, fault.pid, fault.process_name, fault.pci_bus_id) == (31, 4711, "python3", "0000:9b:00")
-    assert (switch.kind, switch.code, switch.link_index) == ("sxid", 12028, 32)
+    assert (switch.kind, switch.code, switch.link_index, switch.severity) == ("sxid", 12028, 32, "warning")
 
 
 def test_a_gpu_off_the_bus_without_an_xid_is_xid_79() -> None:
     event = understand("NVRM: GPU 0000:19:00.0: GPU has fallen off the bus.", 5)
     assert event
     assert (event.kind, event.code, event.pci_bus_id) == ("xid", 79, "0000:19:00.0")
+
+
+def test_an_nvlink_xid_says_its_link_and_gravity_itself() -> None:
+    line = "NVRM: Xid (PCI:0018:01:00): 145, pid=0, name=<unknown>, RLW_CTRL Nonfatal XC1 i0 Link 07 (0x00000001 0x2)"
+    event = understand(line, 5)
+    assert event
+    assert (event.code, event.subcode, event.link_index, event.severity) == (145, "RLW_CTRL", 7, "warning")
+
+
+def test_a_message_over_three_lines_is_one_event(tmp_path: Path) -> None:
+    path = tmp_path / "kmsg"
+    path.touch()
+    log = KernelLog(path)
+    path.write_text(
+        "3,7,1000,-;NVRM: The NVIDIA GPU 0000:18:00.0\n"
+        "3,8,1001,-;NVRM: (PCI ID: 10de:20b0) installed in this system has\n"
+        "3,9,1002,-;NVRM: fallen off the bus and is not responding to commands.\n"
+        "3,10,1003,-;NVRM: fallen off the bus, said a stranger\n"
+    )
+    (event,) = log.events()
+    assert (event.code, event.pci_bus_id) == (79, "0000:18:00.0")
+    log.close()
 
 
 @pytest.mark.parametrize("line", ["NVRM: GPU at PCI:0000:9b:00: GPU-509665ad", "usb 1-1: new device", "NVRM: Xid 79"])
@@ -107,7 +129,9 @@ def test_every_real_kernel_line_with_an_xid_is_understood(shared: Path) -> None:
 
 def test_pci_bus_ids_of_kernel_and_driver_are_compared_by_number() -> None:
     assert same_device("0000:3b:00", "00000000:3B:00.0")
+    assert same_device("3b:00.0", "00000000:3b:00.0")
     assert not same_device("0000:3b:00", "00000000:3c:00.0")
+    assert not same_device("0001:3b:00", "00000000:3b:00.0")
 
 
 def test_the_kernel_log_is_followed_from_now_on(tmp_path: Path) -> None:

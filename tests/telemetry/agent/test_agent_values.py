@@ -162,6 +162,19 @@ def test_64_bit_counters_are_not_cut(machine: Machine) -> None:
     assert row["pcie_tx_bytes"] == 9007199254740992
 
 
+def test_a_driver_that_refuses_the_batch_is_asked_field_by_field(machine: Machine) -> None:
+    machine.say("* no_batch 1")
+    machine.command("--once")
+    row = one(machine.samples(), 5)
+    assert (row["power_w"], row["energy_j"], row["ecc_corrected_count"], row["remapped_corrected_rows"]) == (
+        305.0,
+        6000.0,
+        5,
+        3,
+    )
+    assert row["retired_pages"] is None
+
+
 def test_an_old_driver_gives_what_it_has(old_machine: Machine) -> None:
     done = old_machine.command("--once")
     assert done.returncode == 0, done.stderr

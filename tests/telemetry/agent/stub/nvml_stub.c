@@ -5,6 +5,7 @@
  *   power_mw, energy_mj, util, mem_util, mem_used, mem_reserved, mem_total, temp, sm_mhz, mem_mhz, reasons, pstate
  *   err.<function>   the code a function returns        hang.<function>  seconds a call of it blocks
  *   fi.<id>[.<scope>]  value of a field                 fi_err.<id>      its return code (NOT_SUPPORTED unless set)
+ *   no_batch   field values are refused when more than one is asked for
  *   nv.<link>.<counter>  NVLink error counters 0..4
  * With -DOLD_DRIVER everything newer than the 470 series is not exported and not answered.
  */
@@ -225,6 +226,7 @@ static void answer(struct device *d, struct field *f) {
 }
 int nvmlDeviceGetFieldValues(struct device *d, int n, struct field *f) {
     ENTER(d); BOARD_ONLY(d);
+    if (n > 1 && get(d->gpu, "no_batch", 0)) return INVALID;
     for (int i = 0; i < n; i++) answer(d, &f[i]);
     return OK;
 }
