@@ -106,6 +106,8 @@ def offers(frame: pl.DataFrame) -> pl.DataFrame:
     in_usd = priced.with_columns(
         price_usd_per_gpu_hour=pl.when(usd).then("price_per_gpu_hour"),
         fx_rate=pl.when(usd).then(pl.lit(1.0)),
+        fx_date=pl.lit(None, dtype=pl.Date),
+        fx_source=pl.lit(None, dtype=pl.String),
         upfront_usd=pl.when(usd).then(pl.col("upfront_amount").cast(pl.Float64, strict=False)),
         known_at=pl.col("observed_at"),
     ).with_columns(flag(has_price & (pl.col("currency") != "USD"), "fx_missing"))
