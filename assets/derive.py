@@ -31,6 +31,16 @@ def _company_facts(frames: Frames, _reference: Reference) -> dict[str, pl.DataFr
     return filings.derive(frames)
 
 
+def _mlperf(frames: Frames, reference: Reference) -> dict[str, pl.DataFrame]:
+    from assets import mlperf
+
+    return mlperf.derive(
+        frames, aliases=reference("ref.accelerator_aliases"), accelerators=reference("ref.accelerators")
+    )
+
+
 DERIVATIONS: dict[str, Callable[[Frames, Reference], dict[str, pl.DataFrame]]] = {
+    "mlperf-inference": _mlperf,
+    "mlperf-training": _mlperf,
     "sec-companyfacts": _company_facts,
 }
