@@ -7,7 +7,8 @@ Rules. An interval runs from one sample of a GPU to the next. It is covered when
 the longer of its neighbours, at least 10 s and at most 300 s. Energy is the growth of the counter; where that is
 not known or the counter restarted, the trapezoid of power. A covered interval that crosses the end of a bucket is
 shared by time. Other counters count in the bucket where the interval ends. A restarted counter grew by what it
-shows. MIG instances have no power of their own: their boards' rows carry it.
+shows. MIG instances have no power of their own: their boards' rows carry it. What lies more than an hour before a
+sample or bucket says nothing about it, so an hour comes out the same from any window that holds the hours beside it.
 """
 
 from __future__ import annotations
@@ -89,16 +90,19 @@ def _rollup(samples: pl.LazyFrame, width_us: int, name: str, model: type[SQLMode
     read = samples.select("sampled_at", *IDENTITY, *ABOUT, *GAUGES, *COUNTERS).collect()
     frame = _with_intervals(by_gpu_and_time(read), width_us)
     inside = _stats(frame)
-    crossing = _shared(frame.select("@gpu", "@bucket", "@t", "@dt", "@crosses", *_SUMMED).filter("@crosses"), width_us)
-    sums = pl.concat([inside.select("@gpu", "@bucket", *_SUMMED), crossing]).group_by("@gpu", "@bucket").agg(_total())
-    grown = _growth(inside, frame)
+    kept = ("@gpu", "@bucket", *ABOUT, *_SUMMED)
+    crossing = _shared(frame.select(*kept, "@t", "@dt", "@crosses").filter("@crosses"), width_us)
+    # A bucket's own samples come first: they say what the GPU was; the interval's end does where there are none.
+    parts = pl.concat([inside.select(kept), crossing])
+    sums = parts.group_by("@gpu", "@bucket", maintain_order=True).agg(*_total(), pl.first(*ABOUT))
+    grown = _growth(inside, frame, HOUR_US // width_us)
     last = (pl.col("@gpu") != pl.col("@gpu").shift(-1)).fill_null(value=True)
-    who = frame.lazy().select("@gpu", *IDENTITY, *ABOUT).filter(last).collect()
+    who = frame.lazy().select("@gpu", *IDENTITY).filter(last).collect()
     counts = ("sample_count", "power_count", "gpu_util_count", "tensor_active_count", "counter_reset_count")
     at = pl.from_epoch(pl.col("@bucket") * width_us, time_unit="us").dt.replace_time_zone("UTC")
     whole = (
         _with_method(sums)
-        .join(inside.drop(*_SUMMED, *COUNTERS), on=("@gpu", "@bucket"), how="left")
+        .join(inside.drop(*_SUMMED, *COUNTERS, *ABOUT), on=("@gpu", "@bucket"), how="left")
         .join(grown, on=("@gpu", "@bucket"), how="left")
         .join(who, on="@gpu")
         .with_columns(at.alias(name), pl.col(*counts).fill_null(0))
@@ -111,16 +115,18 @@ def _rollup(samples: pl.LazyFrame, width_us: int, name: str, model: type[SQLMode
 def _with_intervals(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
     """Adds what happened between a sample and the one before it of the same GPU; null at each GPU's first."""
     same = pl.col("@gpu") == pl.col("@gpu").shift(1)
-    elapsed = pl.when(same).then(pl.col("@t") - pl.col("@t").shift(1))
+    since = pl.col("@t") - pl.col("@t").shift(1)
+    elapsed = pl.when(same & (since <= HOUR_US)).then(since)
     frame = frame.with_columns(pl.col("sampled_at").dt.epoch("us").alias("@t"))
     frame = frame.with_columns(elapsed.alias("@dt"), (pl.col("@t") // width_us).alias("@bucket"))
+    short = pl.when(pl.col("@dt") <= LONGEST_COVERED_US).then(pl.col("@dt"))
     usual = USUAL_INTERVALS * pl.max_horizontal(
-        pl.when(same).then(pl.col("@dt").shift(1)),
-        pl.when(pl.col("@gpu").shift(-1) == pl.col("@gpu")).then(pl.col("@dt").shift(-1)),
+        pl.when(same).then(short.shift(1)),
+        pl.when(pl.col("@gpu").shift(-1) == pl.col("@gpu")).then(short.shift(-1)),
     )
     limit = pl.min_horizontal(pl.max_horizontal(usual, SHORTEST_GAP_US), LONGEST_COVERED_US)
     before = pl.col("energy_j").shift(1)
-    known = same & pl.col("parent_gpu_uuid").is_null()
+    known = pl.col("@dt").is_not_null() & pl.col("parent_gpu_uuid").is_null()
     mean_power = 0.5 * (pl.col("power_w") + pl.col("power_w").shift(1))
     quiet = (
         pl.when(pl.col("tensor_active_ratio").is_not_null() & pl.col("sm_active_ratio").is_not_null())
@@ -132,7 +138,7 @@ def _with_intervals(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
     frame = frame.with_columns(
         covered.alias("@covered"),
         pl.when(known & (pl.col("energy_j") >= before)).then(pl.col("energy_j") - before).alias("@counter"),
-        (same & (pl.col("energy_j") < before)).cast(pl.UInt32).alias("counter_reset_count"),
+        (pl.col("@dt").is_not_null() & (pl.col("energy_j") < before)).cast(pl.UInt32).alias("counter_reset_count"),
     )
     seconds = pl.when("@covered").then(pl.col("@dt") / 1e6)
     trapezoid = pl.when(pl.col("@covered") & known).then(mean_power * pl.col("@dt") / 1e6)
@@ -169,6 +175,7 @@ def _stats(frame: pl.DataFrame) -> pl.DataFrame:
         .group_by("@gpu", "@bucket")
         .agg(
             *_total(),
+            *(pl.col(name).last() for name in ABOUT),
             *(value.last() for value in counters),
             *(value.first().name.prefix("@first ") for value in counters),
             pl.len().alias("sample_count"),
@@ -200,18 +207,19 @@ def _stats(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _growth(buckets: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+def _growth(buckets: pl.DataFrame, frame: pl.DataFrame, reach: int) -> pl.DataFrame:
     """What each counter gained in a bucket: last value less the last of the bucket before, plus what restarts hid.
 
-    Only the samples where a counter restarted are looked at one by one; they are few.
+    A value up to `reach` buckets back still counts as the one before. Only the samples where a counter restarted
+    are looked at one by one; they are few.
     """
     ordered = buckets.sort("@gpu", "@bucket")
     gained = ordered.select("@gpu", "@bucket")
     for counter, name in COUNTERS.items():
-        before = _carried(ordered, counter)
+        before = _carried(ordered, counter, reach)
         since = pl.coalesce(before, pl.col(f"@first {counter}"))
         gained = gained.with_columns(ordered.select((pl.col(counter) - since).alias(name)))
-        hidden = _hidden_by_restarts(frame, counter)
+        hidden = _hidden_by_restarts(frame, counter, reach)
         if hidden.height:
             gained = gained.join(hidden, on=("@gpu", "@bucket"), how="left", maintain_order="left").with_columns(
                 pl.col(name) + pl.col("@hidden").fill_null(0)
@@ -220,18 +228,22 @@ def _growth(buckets: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     return gained.with_columns(pl.col(n) / 1e9 for c, n in COUNTERS.items() if c.endswith("_ns"))
 
 
-def _carried(frame: pl.DataFrame, counter: str) -> pl.Expr:
-    """The last known value of a counter before each row of the same GPU."""
+def _carried(frame: pl.DataFrame, counter: str, reach: int) -> pl.Expr:
+    """The last known value of a counter before each row of the same GPU, no more than `reach` buckets back."""
+    value, bucket = pl.col(counter), pl.col("@bucket")
     if frame.get_column(counter).null_count():
-        return pl.col(counter).forward_fill().shift(1).over("@gpu")
-    return pl.when(pl.col("@gpu") == pl.col("@gpu").shift(1)).then(pl.col(counter).shift(1))
+        before = value.forward_fill().shift(1).over("@gpu")
+        known = pl.when(value.is_not_null()).then(bucket).forward_fill().shift(1).over("@gpu")
+        return pl.when(bucket - known <= reach).then(before)
+    same = pl.col("@gpu") == pl.col("@gpu").shift(1)
+    return pl.when(same & (bucket - bucket.shift(1) <= reach)).then(value.shift(1))
 
 
-def _hidden_by_restarts(frame: pl.DataFrame, counter: str) -> pl.DataFrame:
+def _hidden_by_restarts(frame: pl.DataFrame, counter: str, reach: int) -> pl.DataFrame:
     """Sum, by bucket, of the values a counter had right before it restarted."""
     return (
         frame.lazy()
-        .select("@gpu", "@bucket", pl.col(counter).alias("@now"), _carried(frame, counter).alias("@hidden"))
+        .select("@gpu", "@bucket", pl.col(counter).alias("@now"), _carried(frame, counter, reach).alias("@hidden"))
         .filter(pl.col("@now") < pl.col("@hidden"))
         .group_by("@gpu", "@bucket")
         .agg(pl.col("@hidden").sum())
@@ -254,6 +266,7 @@ def _shared(crossing: pl.DataFrame, width_us: int) -> pl.DataFrame:
         .select(
             "@gpu",
             pl.col("@piece").alias("@bucket"),
+            *ABOUT,
             *(
                 pl.lit(None, crossing.schema[name]).alias(name) if name in others else pl.col(name) * pl.col("@share")
                 for name in _SUMMED

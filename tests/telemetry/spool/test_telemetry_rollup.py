@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 from typing import Any
 
 import polars as pl
@@ -192,3 +193,35 @@ def test_a_late_row_changes_only_the_hours_that_are_due() -> None:
     assert changed
     assert set(changed) <= set(hours_due(late))
     assert hours_due(late) == [START + dt.timedelta(hours=h) for h in (1, 2, 3)]
+
+
+def restless(seed: int) -> pl.DataFrame:
+    """Ten hours of two GPUs with gaps from seconds to hours, nulls, restarts and changing intervals."""
+    chance = random.Random(seed)
+    frames = []
+    for gpu in ("GPU-a", "GPU-b"):
+        second, energy, sent, rows = chance.uniform(0, 600), 1e6, 0, []
+        while second < 36_000:
+            power = chance.uniform(60, 700)
+            row = {"power_w": power, "energy_j": energy, "nvlink_tx_bytes": sent, "gpu_index": chance.randint(0, 1)}
+            rows.append((round(second, 6), {k: v for k, v in row.items() if chance.random() > 0.15}))
+            step = chance.choices([10.0, 30.0, 200.0, 900.0, 9000.0], [60, 20, 10, 3, 1])[0] * chance.uniform(0.9, 1.1)
+            restarted = chance.random() < 0.03
+            energy = 50.0 if restarted else energy + power * step
+            sent = 5 if restarted else sent + chance.randint(0, 10**9)
+            second += step
+        frames.append(samples(rows, gpu=gpu))
+    return pl.concat(frames)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("compute", "column"), [(rollup_hours, "hour_at"), (rollup_minutes, "minute_at")])
+def test_an_hour_is_the_same_from_any_window_with_its_neighbours(compute: Any, column: str, seed: int) -> None:
+    frame = restless(seed)
+    whole = compute(frame.lazy())
+    for hour in range(10):
+        begin, end = START + dt.timedelta(hours=hour), START + dt.timedelta(hours=hour + 1)
+        step = dt.timedelta(hours=1)
+        window = frame.filter(pl.col("sampled_at").is_between(begin - step, end + step, closed="left"))
+        mine = pl.col(column).is_between(begin, end, closed="left")
+        assert_frame_equal(compute(window.lazy()).filter(mine), whole.filter(mine))
