@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 import polars as pl
@@ -222,6 +222,7 @@ def _slice(rule: _Rule, model: str, memory: float) -> Resolution:
     )
 
 
+@lru_cache(maxsize=4096)
 def _nearest(text: str) -> Resolution:
     """Unresolved, with the products whose model name looks most like it, closest first."""
     models = sorted({p.model for p in catalogue()})
