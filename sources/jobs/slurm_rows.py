@@ -156,6 +156,10 @@ def _script_facts(rows: pl.DataFrame) -> pl.DataFrame:
         .alias(degree)
         for degree in DEGREES
     ]
+    precisions = {k: v.get("precision") for k, v in facts.items()}
+    columns.append(
+        pl.col("submit_line").replace_strict(precisions, default=None, return_dtype=pl.String).alias("precision")
+    )
     digests = {k: config_hash(v) for k, v in facts.items()}
     digest = pl.col("submit_line").replace_strict(digests, default=None, return_dtype=pl.String).alias("config_hash")
     return rows.with_columns(*columns, digest)

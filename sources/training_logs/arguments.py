@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sources.training_logs.reading import Scalar
 
@@ -78,12 +78,23 @@ def _known(pairs: list[tuple[str, str | None]]) -> dict[str, Scalar]:
 
 def megatron_arguments(text: str) -> dict[str, Scalar]:
     """Facts of the argument table that Megatron-LM prints at start (`name ...... value`)."""
-    return _known([(m.group(1), m.group(2)) for m in _PRINTED.finditer(text)])
+    pairs = [(m.group(1), m.group(2)) for m in _PRINTED.finditer(text)]
+    return {**_known(pairs), **_precision(pairs)}
 
 
 def command_line(text: str) -> dict[str, Scalar]:
     """Facts of a Megatron-style command line or job script (`--tensor-model-parallel-size 8`)."""
-    return _known([(m.group(1).replace("-", "_"), m.group(2)) for m in _FLAG.finditer(text)])
+    pairs = [(m.group(1).replace("-", "_"), m.group(2)) for m in _FLAG.finditer(text)]
+    return {**_known(pairs), **_precision(pairs)}
+
+
+def _precision(pairs: Sequence[tuple[str, str | None]]) -> dict[str, Scalar]:
+    """The lowest precision that is switched on; nothing where none is."""
+    told = dict(pairs)
+    on: set[str] = {name for name in ("bf16", "fp16") if name in told and _value(told[name]) is True}
+    if told.get("fp8", told.get("fp8_format")) not in {"None", "False", "false"} and {"fp8", "fp8_format"} & set(told):
+        on.add("fp8")
+    return {"precision": next(p for p in ("fp8", "bf16", "fp16") if p in on)} if on else {}
 
 
 def config_hash(facts: Mapping[str, Scalar]) -> str | None:
@@ -91,7 +102,7 @@ def config_hash(facts: Mapping[str, Scalar]) -> str | None:
 
     Runs with equal hashes may be compared with each other, week by week.
     """
-    shaping = {k: facts[k] for k in (*DEGREES, *SHAPE, "global_batch", "gpus") if k in facts}
+    shaping = {k: facts[k] for k in (*DEGREES, *SHAPE, "global_batch", "gpus", "precision") if k in facts}
     if not shaping:
         return None
     return hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()

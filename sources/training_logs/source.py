@@ -42,6 +42,7 @@ OPTIONS = (
     "global_batch",
     "gpus",
     "model_config_id",
+    "precision",
     "time_zone",
     "is_synthetic",
 )
@@ -51,7 +52,7 @@ class TrainingLog:
     """Logs of training runs, from local files.
 
     Options of `read`, each of which may be left out: cluster, job_id (else from `slurm-ID.out`, else the file
-    name), attempt, seq_len, global_batch, gpus, model_config_id, time_zone of printed times (else UTC).
+    name), attempt, seq_len, global_batch, gpus, model_config_id, precision, time_zone of printed times (else UTC).
     """
 
     name = "training-log"
@@ -117,8 +118,7 @@ def _stated(meta: Mapping[str, str]) -> dict[str, Scalar]:
             if not meta[key].isdecimal() or int(meta[key]) < 1:
                 raise ParseError(f"option {key}={meta[key]!r} is not a whole number above 0")
             facts[key] = int(meta[key])
-    if meta.get("model_config_id"):
-        facts["model_config_id"] = meta["model_config_id"]
+    facts.update({k: meta[k] for k in ("model_config_id", "precision") if meta.get(k)})
     return facts
 
 
@@ -159,7 +159,7 @@ def _phase_rows(reading: Reading, payload: Payload) -> pl.DataFrame:
 
 def _run_rows(facts: Mapping[str, Scalar], payload: Payload, framework: str) -> dict[str, pl.DataFrame]:
     """The run as the log sees it (scheduler `none`), and its model where the log states the shape."""
-    if not any(k in facts for k in (*DEGREES, *SHAPE, "gpus", "global_batch")):
+    if not any(k in facts for k in (*DEGREES, *SHAPE, "gpus", "global_batch", "precision")):
         return {}
     degrees = {k: facts[k] for k in DEGREES if k in facts}
     job = {
@@ -169,6 +169,7 @@ def _run_rows(facts: Mapping[str, Scalar], payload: Payload, framework: str) -> 
         "state": "unknown",
         "gpus_allocated": float(facts["gpus"]) if "gpus" in facts else None,
         "framework": framework,
+        "precision": facts.get("precision"),
         "model_config_id": _model_id(facts),
         "config_hash": config_hash(facts),
         "known_at": payload.retrieved_at,

@@ -118,6 +118,7 @@ def test_megatron_rollback_arguments_and_duplicates():
     degrees = [job[f"{k}_parallel"] for k in ("tensor", "pipeline", "data", "context")]
     assert degrees == [4, 2, 2, 1]
     assert (job["gpus_allocated"], job["cluster"], len(job["config_hash"])) == (16.0, "c1", 64)
+    assert job["precision"] == "bf16"
     model = out.frames["ref.model_configs"].row(0, named=True)
     assert (model["layers"], model["hidden"], model["kv_heads"], model["is_gated_mlp"]) == (24, 2048, 8, True)
     assert "experts" not in model
@@ -192,9 +193,9 @@ def test_job_id_comes_from_the_slurm_file_name(tmp_path):
 
 
 def test_log_and_job_script_of_one_run_agree():
-    script = "srun python pretrain.py --tensor-model-parallel-size 4 --num-layers=24 --swiglu --lr 1e-4"
+    script = "srun python pretrain.py --tensor-model-parallel-size 4 --num-layers=24 --swiglu --lr 1e-4 --fp8-format hybrid --bf16"
     facts = command_line(script)
-    assert facts == {"tensor_parallel": 4, "layers": 24, "is_gated_mlp": True}
+    assert facts == {"tensor_parallel": 4, "layers": 24, "is_gated_mlp": True, "precision": "fp8"}
     assert config_hash(facts) == config_hash(dict(reversed(facts.items())))
     assert config_hash(facts) != config_hash({**facts, "layers": 25})
     assert config_hash({}) is None

@@ -84,6 +84,7 @@ class Job(FactVersions, Provenance, table=True):
     data_parallel: int | None = col("data-parallel degree", ge=1)
     context_parallel: int | None = col("context-parallel degree", ge=1)
     expert_parallel: int | None = col("expert-parallel degree", ge=1)
+    precision: str | None = col("lowest precision of the matrix work", one_of=("tf32", "bf16", "fp16", "fp8", "fp4"))
     model_config_id: str | None = col("model trained or served, in ref.model_configs")
     config_hash: str | None = col("hash of what shapes the run; equal hashes may be compared week by week")
     time_zone: str | None = col("zone in which the scheduler's local times were read")
