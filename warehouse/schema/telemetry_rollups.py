@@ -35,7 +35,9 @@ class RolledUp(Observed):
     )
     energy_seconds: float = col("part of seconds_covered whose energy is known", unit="s", ge=0, le=3600)
     gap_energy_j: float | None = col(
-        "energy the counter gained over gaps that ended in this bucket; not in energy_j", unit="J", ge=0
+        "energy the counter gained over gaps of at most an hour that ended in this bucket; not in energy_j",
+        unit="J",
+        ge=0,
     )
     power_mean_w: float | None = col("mean board power", unit="W", ge=0, le=1e5)
     power_min_w: float | None = col("lowest board power", unit="W", ge=0, le=1e5)
@@ -79,7 +81,9 @@ class RolledUp(Observed):
     pcie_replay_delta_count: int | None = col("PCIe replays", ge=0)
     ecc_corrected_delta_count: int | None = col("corrected ECC errors", ge=0)
     ecc_uncorrected_delta_count: int | None = col("uncorrected ECC errors", ge=0)
-    counter_reset_count: int = col("restarts of the energy counter: driver reloads, GPU resets, reboots", ge=0)
+    counter_reset_count: int = col(
+        "restarts of the energy counter (driver reload, GPU reset, reboot) between samples at most an hour apart", ge=0
+    )
 
 
 class GpuMinute(RolledUp, table=True):
