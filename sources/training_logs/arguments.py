@@ -52,7 +52,7 @@ _NAMES = {
     "moe_router_topk": "experts_per_token",
     "swiglu": "is_gated_mlp",
 }
-_PRINTED = re.compile(r"^\s*(?:\[[^\]]*\]:? *)?([a-z_]+) \.{3,} (\S+)\s*$", re.MULTILINE)
+_PRINTED = re.compile(r"^\s*(?:\[[^\]]*\]:? *)?([a-z][a-z0-9_]*) \.{3,} (\S+)\s*$", re.MULTILINE)
 _FLAG = re.compile(r"--([a-z][a-z0-9-]+)(?:[ =]+([^\s\\-][^\s\\]*))?")
 
 
