@@ -242,9 +242,7 @@ def _commit(
         notes: dict[str, Any] = {"payload_ids": wanted}
         if "sampled_at" in fresh.columns:
             notes["hours"] = hours_of(fresh)
-        return fresh.drop(PAYLOAD), Load(
-            load_id, source, counts, status, "", len(wanted), {**stats, "": notes}
-        )
+        return fresh.drop(PAYLOAD), Load(load_id, source, counts, status, "", len(wanted), {**stats, "": notes})
 
     ids = [mark(p, version) for p in tally]
     by_mark = dict(zip(ids, tally, strict=True))

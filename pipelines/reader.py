@@ -5,13 +5,17 @@ Belongs here: what every reading command needs. Does not belong here: anything t
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import math
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,9 @@ import duckdb
 
 from warehouse.errors import WarehouseError
 from warehouse.home import Home
+
+CHUNK = 10_000
+WIDE = 10_000
 
 
 @contextmanager
@@ -45,65 +52,75 @@ def connect(home: Home) -> Iterator[duckdb.DuckDBPyConnection]:
         con.close()
 
 
-def write_result(relation: duckdb.DuckDBPyRelation, form: str, out: Path | None) -> None:
-    """Write a result as table, csv, json or parquet, to `out` (replaced whole) or standard output."""
+def write_result(con: duckdb.DuckDBPyConnection, query: str, form: str, out: Path | None) -> None:
+    """Run a query and write it as table, csv, json or parquet, to `out` (replaced whole) or standard output."""
     if out is None:
-        _print(relation, form)
+        if form == "table":
+            _show(con, query)
+            return
+        for text in _lines(con, query, form):
+            sys.stdout.write(text)
         return
-    handle, name = tempfile.mkstemp(dir=out.parent or Path(), prefix=f".{out.name}.")
+    handle, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     os.close(handle)
     part = Path(name)
     try:
         if form == "parquet":
-            relation.write_parquet(str(part))
-        elif form == "csv":
-            relation.write_csv(str(part), header=True)
+            con.sql(query).write_parquet(str(part))
         else:
-            part.write_text("".join(_lines(relation, form)), encoding="utf-8")
+            with part.open("w", encoding="utf-8") as file:
+                file.writelines(_lines(con, query, "csv" if form == "table" else form))
         part.chmod(0o644)
         part.replace(out)
     finally:
         part.unlink(missing_ok=True)
 
 
-def _print(relation: duckdb.DuckDBPyRelation, form: str) -> None:
-    for text in _lines(relation, form):
-        sys.stdout.write(text)
+def _show(con: duckdb.DuckDBPyConnection, query: str) -> None:
+    relation = con.sql(query)
+    if relation is not None:
+        width = shutil.get_terminal_size((200, 50)).columns if sys.stdout.isatty() else WIDE
+        relation.show(max_width=width, max_rows=WIDE, max_col_width=80)
 
 
-def _lines(relation: duckdb.DuckDBPyRelation, form: str) -> Iterator[str]:
-    if form == "table":
-        width = shutil.get_terminal_size((200, 50)).columns if sys.stdout.isatty() else 10_000
-        relation.show(max_width=width, max_rows=10_000, max_col_width=80)
+def _lines(con: duckdb.DuckDBPyConnection, query: str, form: str) -> Iterator[str]:
+    cursor = con.execute(query)
+    names = [d[0] for d in cursor.description or ()]
+    if not names:
         return
-    if form == "csv":
-        yield from _csv(relation)
-        return
-    yield "[\n"
-    names, first = relation.columns, True
-    while rows := relation.fetchmany(10_000):
+    rows = iter(lambda: cursor.fetchmany(CHUNK), [])
+    yield from _csv(names, rows) if form == "csv" else _json(names, rows)
+
+
+def _csv(names: list[str], chunks: Iterator[list[tuple[Any, ...]]]) -> Iterator[str]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(names)
+    for rows in chunks:
+        writer.writerows([v.isoformat() if hasattr(v, "isoformat") else v for v in row] for row in rows)
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _json(names: list[str], chunks: Iterator[list[tuple[Any, ...]]]) -> Iterator[str]:
+    start = "[\n"
+    for rows in chunks:
         for row in rows:
-            yield ("" if first else ",\n") + json.dumps(dict(zip(names, row, strict=True)), default=_plain)
-            first = False
-    yield "\n]\n"
+            yield start + json.dumps(
+                dict(zip(names, map(_plain, row), strict=True)), default=_plain, ensure_ascii=False
+            )
+            start = ",\n"
+    yield "[]\n" if start == "[\n" else "\n]\n"
 
 
-def _csv(relation: duckdb.DuckDBPyRelation) -> Iterator[str]:
-    import csv
-    import io
-
-    def line(values: Any) -> str:
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerow(values)
-        return buffer.getvalue()
-
-    yield line(relation.columns)
-    while rows := relation.fetchmany(10_000):
-        for row in rows:
-            yield line([_plain(v) if hasattr(v, "isoformat") else v for v in row])
-
-
-def _plain(value: object) -> object:
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return str(value)
+def _plain(value: Any) -> Any:
+    """JSON knows no NaN, no dates and no decimals."""
+    if value is None or isinstance(value, bool | int | str | list | dict):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return float(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -110,10 +110,10 @@ def _workbook(con: duckdb.DuckDBPyConnection, folder: Path, selects: dict[str, s
     with xlsxwriter.Workbook(path, options) as book:
         for name, select in selects.items():
             sheet = book.add_worksheet(name[-31:])
-            relation = con.sql(select)
-            sheet.write_row(0, 0, relation.columns)
+            cursor = con.execute(select)
+            sheet.write_row(0, 0, [d[0] for d in cursor.description or ()])
             row = 0
-            while (rows := relation.fetchmany(10_000)) and row < XLSX_MAX_ROWS:
+            while (rows := cursor.fetchmany(10_000)) and row < XLSX_MAX_ROWS:
                 for values in rows[: XLSX_MAX_ROWS - row]:
                     row += 1
                     sheet.write_row(row, 0, [_cell(v) for v in values])

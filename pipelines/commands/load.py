@@ -17,6 +17,7 @@ from pipelines.commands.options import home_option
 @click.option("--round", "round_name", help="MLPerf round, where the path does not say (v5.1).")
 @click.option("--cluster", help="Cluster the files come from, where they do not say.")
 @click.option("--node", help="Node the files come from, where they do not say.")
+@click.option("-o", "--option", "more", multiple=True, metavar="KEY=VALUE", help="What a source asks for by name.")
 @home_option
 def command(
     source_name: str,
@@ -25,6 +26,7 @@ def command(
     round_name: str | None,
     cluster: str | None,
     node: str | None,
+    more: tuple[str, ...],
     home_path: str | None,
 ) -> int:
     """Load PATHs (files or folders) as SOURCE, then publish. Loading the same file again changes nothing."""
@@ -40,7 +42,7 @@ def command(
     if missing:
         raise click.UsageError(f"{missing[0]} does not exist")
     options = {"round": round_name, "cluster": cluster, "node": node, "observed_at": _instant(observed_at)}
-    given = {k: v for k, v in options.items() if v}
+    given = {k: v for k, v in options.items() if v} | dict(map(_pair, more))
     home = Home.at(home_path).prepare()
     with told(f"loading {source.name}"):
         ensure_reference(home, but=source.name)
@@ -49,8 +51,15 @@ def command(
         with told("publishing"):
             publish_home(home)
     _show(report)
-    nothing = report.rows_landed == 0 and report.rows_known == 0 and (report.failed or report.received == 0)
-    return 1 if nothing else 0
+    there_before = report.received and not report.landed and not report.unreadable and not report.still_blocked
+    return 0 if report.rows_landed or report.rows_known or there_before else 1
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"-o {text!r} is not KEY=VALUE")
+    return key, value
 
 
 def _instant(text: str | None) -> str | None:

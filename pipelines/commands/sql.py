@@ -29,10 +29,8 @@ def command(query: str | None, form: str, out: Path | None, home_path: str | Non
         raise click.UsageError("--format parquet needs --out FILE")
     with connect(Home.at(home_path)) as con:
         try:
-            relation = con.sql(text)
+            write_result(con, text, form, out)
         except duckdb.Error as error:
             click.echo(f"almanac: {' '.join(str(error).split())}", err=True)
             return 2
-        if relation is not None:
-            write_result(relation, form, out)
     return 0

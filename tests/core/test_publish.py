@@ -1,0 +1,159 @@
+"""The published file: whole or not at all, readable while it changes, portable."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from assets.street import receive
+from pipelines.reader import connect
+from tests.core.fakes import Figures, body, many, row
+from warehouse.errors import WarehouseError
+from warehouse.export import export
+from warehouse.fingerprint import fingerprint
+from warehouse.home import Home
+from warehouse.lake import Lake
+from warehouse.publish import publish
+from warehouse.schema.financials import Financial
+
+SOURCES = pl.DataFrame(
+    [
+        {
+            "source": "test-figures",
+            "publisher": "a test",
+            "homepage": "",
+            "licence": "",
+            "terms": "",
+            "authority": "primary",
+            "cadence": "daily",
+            "may_republish": False,
+            "off_reason": "",
+            "tables": "market.financials",
+        }
+    ]
+)
+
+
+def link_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.lit(None, pl.Int64).alias("delta"), pl.lit(None, pl.String).alias("delta_status"))
+
+
+def put_out(at: Home) -> None:
+    publish(at, SOURCES, {"telemetry.link_counters": link_columns})
+
+
+@pytest.fixture
+def at(home: Path) -> Home:
+    where = Home.at(home).prepare()
+    source = Figures(body(*many(5)))
+    receive(where, source, source.payloads())
+    put_out(where)
+    return where
+
+
+def test_ledger_reconciles(at: Home) -> None:
+    with connect(at) as con:
+        bad = "select * from ops.loads where rows_read <> rows_landed + rows_rejected + rows_duplicate"
+        assert con.sql(bad).fetchall() == []
+        assert con.sql("select rows_landed from ops.loads").fetchall() == [(5,)]
+
+
+def test_publishing_again_changes_no_content(at: Home) -> None:
+    before = fingerprint(at.database)
+    put_out(at)
+    assert fingerprint(at.database) == before
+
+
+def test_comments_reach_the_database(at: Home) -> None:
+    with connect(at) as con:
+        (text,) = con.sql(
+            "select comment from duckdb_columns() where table_name = 'financials' and column_name = 'value_usd'"
+        ).fetchall()[0]
+        assert text.endswith("[USD]")
+
+
+def test_readers_never_fail_and_never_see_half_a_run(at: Home) -> None:
+    """Every publish adds one figure to five; a reader must see a count that some publish made, in every table."""
+    problems: list[str] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            try:
+                with connect(at) as con:
+                    (facts,) = con.sql("select count(*) from market.financials").fetchall()[0]
+                    (landed,) = con.sql("select sum(rows_landed) from ops.loads").fetchall()[0]
+                if facts != landed:
+                    problems.append(f"{facts} facts, {landed} landed")
+            except (duckdb.Error, WarehouseError) as error:
+                problems.append(str(error))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for i in range(50):
+        if i % 5 == 0:
+            source = Figures(body(*many(5), *(row("AAA", f"FY{50 + k}Q1", 1e10) for k in range(i // 5 + 1))))
+            receive(at, source, source.payloads())
+        put_out(at)
+    done.set()
+    reader.join()
+    assert problems == []
+
+
+def test_a_held_connection_keeps_working_and_learns_that_it_is_stale(at: Home) -> None:
+    with connect(at) as con:
+        assert con.sql("select is_stale from ops.about").fetchall() == [(False,)]
+        for _ in range(10):
+            put_out(at)
+        table = Lake(at.lake).open(Financial)
+        table.vacuum(retention_hours=168, dry_run=False)
+        assert con.sql("select is_stale from ops.about").fetchall() == [(True,)]
+        assert con.sql("select count(*) from market.financials").fetchall() == [(5,)]
+    with connect(at) as con:
+        assert con.sql("select is_stale from ops.about").fetchall() == [(False,)]
+
+
+def test_a_home_that_moved_still_answers(at: Home, tmp_path: Path) -> None:
+    moved = Home.at(shutil.move(at.root, tmp_path / "elsewhere"))
+    with connect(moved) as con:
+        assert con.sql("select count(*), any_value(is_latest) from market.financials").fetchall() == [(5, True)]
+        assert con.sql("select is_stale from ops.about").fetchall() == [(False,)]
+
+
+def test_export_needs_nothing_of_the_home(at: Home, tmp_path: Path) -> None:
+    export(at, tmp_path / "out", "duckdb", everything=True)
+    shutil.rmtree(at.root)
+    with duckdb.connect(str(tmp_path / "out" / "warehouse.duckdb"), read_only=True) as con:
+        assert con.sql("select count(*) from market.financials").fetchall() == [(5,)]
+        assert con.sql("select is_stale from ops.about").fetchall() == [(None,)]
+        assert con.sql("select count(*) from duckdb_columns() where comment is not null").fetchall()[0][0] > 100
+
+
+def test_export_leaves_out_what_may_not_be_given_to_others(at: Home, tmp_path: Path) -> None:
+    export(at, tmp_path / "out", "csv")
+    assert len((tmp_path / "out" / "market.financials.csv").read_text().splitlines()) == 1
+
+
+def test_a_failing_mart_leaves_the_last_file(at: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    from warehouse import publish as module
+    from warehouse.marts import Mart
+
+    before = at.database.read_bytes()
+    bad = Mart("bad", "m", "g", ("k",), (), {}, "select no_such_column from market.financials")
+    monkeypatch.setattr(module, "marts", lambda: [bad])
+    with pytest.raises(WarehouseError, match="bad.sql cannot be built"):
+        put_out(at)
+    assert at.database.read_bytes() == before
+    assert list(at.root.glob(".publish-*")) == []
+
+
+def test_the_file_is_written_for_older_readers(at: Home) -> None:
+    """DuckDB writes its storage version after the magic: 65 is what 1.2 reads, hence 1.4 as well."""
+    head = at.database.read_bytes()[:32]
+    assert head[8:12] == b"DUCK"
+    assert int.from_bytes(head[12:20], "little") <= 65
