@@ -14,7 +14,7 @@ from warehouse.lake import Lake
 from warehouse.schema import tables
 
 Frames = Mapping[str, pl.DataFrame]
-Reference = Callable[[str], pl.DataFrame]
+Reference = Callable[[str], pl.LazyFrame]
 
 
 def derive(source: str, frames: Frames, lake: Lake) -> dict[str, pl.DataFrame]:
@@ -22,7 +22,7 @@ def derive(source: str, frames: Frames, lake: Lake) -> dict[str, pl.DataFrame]:
     run = DERIVATIONS.get(source) or DERIVATIONS.get(source.split("/", maxsplit=1)[0])
     if run is None:
         return dict(frames)
-    return run(frames, lambda table: lake.scan(tables()[table]).collect())
+    return run(frames, lambda table: lake.scan(tables()[table]))
 
 
 def _company_facts(frames: Frames, _reference: Reference) -> dict[str, pl.DataFrame]:
@@ -34,12 +34,18 @@ def _company_facts(frames: Frames, _reference: Reference) -> dict[str, pl.DataFr
 def _mlperf(frames: Frames, reference: Reference) -> dict[str, pl.DataFrame]:
     from assets import mlperf
 
-    return mlperf.derive(
-        frames, aliases=reference("ref.accelerator_aliases"), accelerators=reference("ref.accelerators")
-    )
+    aliases, accelerators = reference("ref.accelerator_aliases"), reference("ref.accelerators")
+    return mlperf.derive(frames, aliases=aliases.collect(), accelerators=accelerators.collect())
+
+
+def _gpu_prices(frames: Frames, reference: Reference) -> dict[str, pl.DataFrame]:
+    from assets import prices
+
+    return prices.derive(frames, lambda: reference("ref.fx_rates").collect(), reference("market.gpu_offers"))
 
 
 DERIVATIONS: dict[str, Callable[[Frames, Reference], dict[str, pl.DataFrame]]] = {
+    "gpu-prices": _gpu_prices,
     "mlperf-inference": _mlperf,
     "mlperf-training": _mlperf,
     "sec-companyfacts": _company_facts,
