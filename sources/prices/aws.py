@@ -15,7 +15,7 @@ from urllib.parse import quote
 from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices import aws_pricelist, karpenter
 from sources.prices.offers import parsed, quotes
-from sources.prices.reading import PriceSource, exact_json, seen_at, text_of
+from sources.prices.reading import PriceSource, exact_json, head_of, seen_at, text_of
 
 WEBSITE = "https://b0.p.awsstatic.com/pricing/2.0/meteredUnitMaps/ec2/USD/current/ec2-ondemand-without-sec-sel"
 SPOT_JS = "https://spot-price.s3.amazonaws.com/spot.js"
@@ -58,7 +58,7 @@ class Aws(PriceSource):
                 yield self.payload(answer, stream)
 
     def parse(self, payload: Payload) -> Parsed:
-        start = payload.open().read(4096).decode("utf-8", "replace").lstrip("\ufeff \r\n\t")
+        start = head_of(payload)
         if start.startswith("generated_at"):
             return karpenter.history(payload, "aws", "instance_type")
         if start.startswith(("//go:build", "package")):

@@ -13,7 +13,7 @@ from typing import Any
 from sources.base import FetchError, Parsed, ParseError, Payload, Reject, Web
 from sources.prices import karpenter
 from sources.prices.offers import TABLE, parsed, quotes
-from sources.prices.reading import Moment, PriceSource, exact_json, instant, seen_at
+from sources.prices.reading import Moment, PriceSource, exact_json, head_of, instant, seen_at
 
 FEED = "https://prices.azure.com/api/retail/prices"
 # ND, NC and NV are the accelerator families.
@@ -41,7 +41,7 @@ class Azure(PriceSource):
             yield self.payload(first, f"retail/{family}", b"[" + b",".join(pages) + b"]")
 
     def parse(self, payload: Payload) -> Parsed:
-        if payload.open().read(64).lstrip(b"\xef\xbb\xbf").startswith(b"generated_at"):
+        if head_of(payload).startswith("generated_at"):
             return karpenter.history(payload, "azure", "arm_sku")
         moment = seen_at(payload)
         rows, rejects = [], []

@@ -11,15 +11,15 @@ import polars as pl
 from sources.base import Parsed, ParseError, Payload
 from sources.prices.offers import parsed, with_defaults
 from sources.prices.providers import provider_of, segment_of
-from sources.prices.reading import PriceSource, csv_frame, exact_json, seen_at
+from sources.prices.reading import PriceSource, csv_frame, exact_json, head_of, seen_at
 
 
 class BeCloudReady(PriceSource):
     """`gpu-prices/becloudready`."""
 
     def parse(self, payload: Payload) -> Parsed:
-        start = payload.open().read(16).lstrip(b"\xef\xbb\xbf \r\n")
-        table = _history(payload) if start.startswith(b"date,") else _day(payload)
+        start = head_of(payload)
+        table = _history(payload) if start.startswith("date,") else _day(payload)
         names = {name: provider_of(name) for name in table["provider"].unique()}
         segments = {name: segment_of(name) for name in names.values()}
         provider = pl.col("provider").replace(names)

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from sources.base import Parsed, ParseError, Payload
-from sources.prices.reading import PriceSource, csv_frame, exact_json, instant
+from sources.prices.reading import PriceSource, csv_frame, exact_json, head_of, instant
 from sources.prices.resolver import Resolution, resolve
 
 TABLE = "market.external_indices"
@@ -54,10 +54,10 @@ class Ccir(PriceSource):
     """`gpu-prices/ccir`."""
 
     def parse(self, payload: Payload) -> Parsed:
-        start = payload.open().read(64).lstrip(b"\xef\xbb\xbf \r\n")
-        if start.startswith(b"publication_date"):
+        start = head_of(payload)
+        if start.startswith("publication_date"):
             rows = _published(payload)
-        elif start.startswith(b"source_id"):
+        elif start.startswith("source_id"):
             rows = _rates(csv_frame(payload, ["source_id", "price_per_gpu_hr", "collected_utc"]).to_dicts(), payload)
         else:
             document = exact_json(payload)

@@ -16,7 +16,7 @@ import polars as pl
 from lxml import etree
 
 from sources.base import Parsed, ParseError, Payload, Reject, Web
-from sources.prices.reading import PriceSource, csv_frame, text_of
+from sources.prices.reading import PriceSource, csv_frame, head_of, text_of
 
 TABLE = "ref.fx_rates"
 RECENT = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-hist-90d.xml"
@@ -47,13 +47,13 @@ class Fx(PriceSource):
             yield self.payload(answer, "recent")
 
     def parse(self, payload: Payload) -> Parsed:
-        start = payload.open().read(64).lstrip(b"\xef\xbb\xbf \r\n")
-        if start.startswith(b"rate_date"):
+        start = head_of(payload)
+        if start.startswith("rate_date"):
             return _own(payload)
-        if start.startswith(b"PK"):
+        if start.startswith("PK"):
             with zipfile.ZipFile(io.BytesIO(payload.read())) as archive:
                 return _ecb(_csv_days(archive.read(archive.namelist()[0]).decode("utf-8"), payload))
-        if start.startswith(b"Date,"):
+        if start.startswith("Date,"):
             return _ecb(_csv_days(text_of(payload), payload))
         return _ecb(_xml_days(payload))
 

@@ -20,7 +20,7 @@ from typing import Any
 from sources.base import FetchError, Parsed, ParseError, Payload, Reject, Web
 from sources.prices import gcp_mirror
 from sources.prices.offers import TABLE, parsed, quotes
-from sources.prices.reading import PriceSource, exact_json, instant, seen_at
+from sources.prices.reading import PriceSource, exact_json, head_of, instant, seen_at
 
 CATALOGUE = "https://cloudbilling.googleapis.com/v1/services/6F81-5844-456A/skus"
 MIRROR = "https://raw.githubusercontent.com/Cyclenerd/google-cloud-pricing-cost-calculator/master/pricing.yml"
@@ -55,7 +55,7 @@ class Gcp(PriceSource):
             yield self._catalogue(web, key)
 
     def parse(self, payload: Payload) -> Parsed:
-        start = payload.open().read(256).decode("utf-8", "replace").lstrip("\ufeff \r\n")
+        start = head_of(payload)
         if start.startswith("snapshot_date"):
             return gcp_mirror.monthly(payload)
         if start.startswith(("---", "about:")):

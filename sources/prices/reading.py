@@ -113,6 +113,12 @@ def text_of(payload: Payload, *, html: bool = False) -> str:
     return text
 
 
+def head_of(payload: Payload, size: int = 4096) -> str:
+    """The first characters of the document, by which its shape is told; leading blanks and byte order mark removed."""
+    with payload.open() as stream:
+        return stream.read(size).decode("utf-8", "replace").lstrip("\ufeff \r\n\t")
+
+
 def csv_frame(payload: Payload, columns: Sequence[str]) -> pl.DataFrame:
     """A CSV with every cell as text. Raises `ParseError` when a column is missing or the file is cut off."""
     try:

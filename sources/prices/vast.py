@@ -14,7 +14,7 @@ import polars as pl
 
 from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices.offers import parsed, quotes, with_defaults
-from sources.prices.reading import Moment, PriceSource, csv_frame, exact_json, instant, seen_at
+from sources.prices.reading import Moment, PriceSource, csv_frame, exact_json, head_of, instant, seen_at
 
 BUNDLES = "https://console.vast.ai/api/v0/bundles/"
 MODELS = (
@@ -43,7 +43,7 @@ class Vast(PriceSource):
             yield self.payload(answer, f"book/{model}", b'{"asked":' + asked + b',"answer":' + answer.body + b"}")
 
     def parse(self, payload: Payload) -> Parsed:
-        if payload.open().read(64).lstrip(b"\xef\xbb\xbf").startswith(b"listing_id"):
+        if head_of(payload).startswith("listing_id"):
             return _filtered(payload)
         document = exact_json(payload)
         books, stated = _books(document, payload)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from price_loading import OFFERS, load, offers, price
+
+from .loading import OFFERS, load, offers, price
 
 # Which source reads which part of the data folder. Files that state no time get one.
 READERS = {

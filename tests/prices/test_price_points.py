@@ -9,7 +9,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from price_loading import load, offers
+
+from .loading import load, offers
 
 # who in the fact table → (source, file, SKU, further conditions). `date` of the point is the date of observation.
 HELD = {

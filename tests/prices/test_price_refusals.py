@@ -8,11 +8,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from price_loading import fixture, offers
 
 from assets.prices import common_factor, refuse_shift
 from sources.base import ParseError, Payload
 from sources.registry import all_sources, source_named
+
+from .loading import fixture, offers
 
 PRICE_SOURCES = sorted(name for name in all_sources() if name.startswith("gpu-prices/"))
 BODIES = {

@@ -9,7 +9,6 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from price_loading import FIXTURES, OFFERS, load
 from sqlmodel import SQLModel
 
 from sources.base import Payload, Web
@@ -17,6 +16,8 @@ from sources.registry import all_sources, source_named
 from warehouse.quality.rows import conform, split
 from warehouse.schema import tables
 from warehouse.schema.declare import lake_schema, table_of
+
+from .loading import FIXTURES, OFFERS, load
 
 SOURCES = sorted(n for n in all_sources() if n.startswith("gpu-prices/") or n == "fx-ecb")
 WITH_FIXTURES = [n for n in SOURCES if (FIXTURES / n.replace("/", "-")).is_dir()]

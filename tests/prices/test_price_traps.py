@@ -6,7 +6,8 @@ import datetime as dt
 
 import polars as pl
 import pytest
-from price_loading import fixture, load, offers, price
+
+from .loading import fixture, load, offers, price
 
 
 def _flags(frame: pl.DataFrame, sku: str, **where: object) -> set[str]:

@@ -6,11 +6,12 @@ import datetime as dt
 
 import polars as pl
 import pytest
-from price_loading import fixture, load, offers
 
 from assets.prices import derive, to_usd
 from sources.base import ParseError, Payload
 from sources.prices import fx
+
+from .loading import fixture, load, offers
 
 RATES = "ref.fx_rates"
 

@@ -1,8 +1,0 @@
-"""Puts this folder on the path, so that the price tests share `price_loading`."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
