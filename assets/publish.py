@@ -34,9 +34,15 @@ def source_frame() -> pl.DataFrame:
 
 def computed_columns() -> dict[str, Compute]:
     """Tables with columns that are computed over the whole table, and by what."""
+    from assets.telemetry_intervals import close_inventory, close_node_states, close_null_reasons
     from assets.telemetry_links import link_deltas
 
-    return {"telemetry.link_counters": link_deltas}
+    return {
+        "telemetry.inventory": close_inventory,
+        "telemetry.link_counters": link_deltas,
+        "telemetry.node_states": close_node_states,
+        "telemetry.null_reasons": close_null_reasons,
+    }
 
 
 def publish_home(home: Home) -> Published:

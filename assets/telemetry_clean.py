@@ -17,6 +17,7 @@ from assets.telemetry_order import by_gpu_and_time
 from sources.base import AlmanacError
 from sources.telemetry.segment import Batch
 from sources.telemetry.spool_format import Column
+from sources.telemetry_inputs.xid_catalogue import with_meaning
 from warehouse.schema.declare import key_of, lake_schema, qualified_name, table_of
 from warehouse.schema.telemetry import GpuSample
 from warehouse.schema.telemetry_fleet import (
@@ -92,6 +93,8 @@ def clean_segments(batch: Batch) -> Cleaned:
     for kind, model in RECORD_TABLES.items():
         told = [_dated(batch.records[kind], model)] if kind in batch.records else []
         undeclared |= {f"{table_of(model).name}.{n}" for f in told for n in f.columns if n not in model.model_fields}
+        if model is GpuEvent:
+            told = [with_meaning(frame) if "code" in frame.columns else frame for frame in told]
         rows = [conform(frame, model) for frame in told] + (reasons if model is NullReason else [])
         if rows and any(frame.height for frame in rows):
             name = qualified_name(model)

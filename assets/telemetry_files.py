@@ -1,7 +1,8 @@
 """GPU samples as Parquet files inside the lake's folder, before they are committed.
 
 Belongs here: encodings, partition folders, the Delta add actions. Does not belong here: which rows, the gate, the
-commit. Encodings are what brings a value to less than half a byte: counters and times as deltas, floats byte-split.
+commit. Encodings bring a value to less than half a byte: whole numbers and times as deltas; gauges repeat, so a
+dictionary suits them; the energy counter never repeats, and its bytes are split instead.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from warehouse.lake import Lake
 
 ROW_GROUP = 1_000_000
 THREADS = 2
+NEVER_REPEATS = ("energy_j",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,23 @@ def _write_day(root: Path, day: dt.date, rows: pl.DataFrame) -> tuple[Path, AddA
     path = folder / f"part-{uuid.uuid4()}.zstd.parquet"
     body = rows.drop("date")
     table = _plain_strings(body.to_arrow())
-    text = [f.name for f in table.schema if pa.types.is_string(f.type)]
     whole = [f.name for f in table.schema if pa.types.is_integer(f.type) or pa.types.is_timestamp(f.type)]
-    encodings = {f.name: "BYTE_STREAM_SPLIT" for f in table.schema if pa.types.is_floating(f.type)}
+    split = [f.name for f in table.schema if f.name in NEVER_REPEATS]
+    repeating = [
+        f.name
+        for f in table.schema
+        if pa.types.is_string(f.type) or (pa.types.is_floating(f.type) and f.name not in NEVER_REPEATS)
+    ]
     pq.write_table(
         table,
         path,
         compression="zstd",
         compression_level=1,
-        use_dictionary=text,
-        column_encoding={**encodings, **dict.fromkeys(whole, "DELTA_BINARY_PACKED")},
+        use_dictionary=repeating,
+        column_encoding={
+            **dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
+            **dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+        },
         row_group_size=ROW_GROUP,
         store_schema=False,
     )

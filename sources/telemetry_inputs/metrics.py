@@ -12,6 +12,7 @@ import polars as pl
 from sources.base import Parsed, ParseError, Reject
 from sources.telemetry_inputs.context import UNKNOWN, Where, is_address, stamped, table, with_accelerator
 from sources.telemetry_inputs.sentinels import blank_reason
+from sources.telemetry_inputs.xid_catalogue import with_meaning
 
 ENTITY = ["sampled_at", "cluster", "node", "gpu_uuid"]
 BARE_UUID = r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
@@ -248,7 +249,7 @@ def _xids(values: pl.DataFrame) -> pl.DataFrame:
         "pci_bus_id",
         "code",
     )
-    return events.with_columns(pl.lit(value=False).alias("is_synthetic"))
+    return with_meaning(events).with_columns(pl.lit(value=False).alias("is_synthetic"))
 
 
 def _inventory(values: pl.DataFrame) -> pl.DataFrame:

@@ -36,6 +36,7 @@ class GpuSample(Observed, table=True):
         kind="telemetry",
         partition_by=("date",),
         publish_as="view",
+        steady=("power_w", "temperature_c", "memory_total_bytes", "sm_clock_mhz"),
         checks=(
             ("power_within_twice_limit", "warning", "power_w > 2 * power_limit_w"),
             ("memory_used_within_total", "warning", "memory_used_bytes > memory_total_bytes"),
