@@ -101,7 +101,7 @@ def guarded(call: Callable[[], Any]) -> int:
         _say(f"{error.filename or 'input/output'}: {error.strerror or error}")
         return 2
     except Exception as error:  # the last resort: known errors carry their own advice
-        if type(error).__name__ in {"AlmanacError", "ParseError", "FetchError", "OfflineError", "WarehouseError"}:
+        if {kind.__name__ for kind in type(error).__mro__} & {"AlmanacError", "WarehouseError"}:
             _say(str(error))
             return 2
         raise
