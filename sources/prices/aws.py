@@ -57,7 +57,7 @@ class Aws(PriceSource):
             if answer := web.get(url):
                 yield self.payload(answer, stream)
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         start = head_of(payload)
         if start.startswith("generated_at"):
             return karpenter.history(payload, "aws", "instance_type")

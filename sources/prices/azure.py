@@ -13,7 +13,7 @@ from typing import Any
 from sources.base import FetchError, Parsed, ParseError, Payload, Reject, Web
 from sources.prices import karpenter
 from sources.prices.offers import TABLE, parsed, quotes
-from sources.prices.reading import Moment, PriceSource, exact_json, head_of, instant, seen_at
+from sources.prices.reading import Moment, PriceSource, each_record, exact_json, head_of, instant, seen_at
 
 FEED = "https://prices.azure.com/api/retail/prices"
 # ND, NC and NV are the accelerator families.
@@ -40,17 +40,11 @@ class Azure(PriceSource):
                 raise FetchError(f"{FEED}: no answer, or more than {MAX_PAGES} pages for {family}")
             yield self.payload(first, f"retail/{family}", b"[" + b",".join(pages) + b"]")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         if head_of(payload).startswith("generated_at"):
             return karpenter.history(payload, "azure", "arm_sku")
         moment = seen_at(payload)
-        rows, rejects = [], []
-        for number, item in enumerate(_items(payload)):
-            fault = _fault(item)
-            if fault:
-                rejects.append(Reject(TABLE, fault[0], fault[1], str(item), f"item {number}"))
-            else:
-                rows.append(_quote(item, moment, payload.url))
+        rows, rejects = each_record(_items(payload), lambda item: _judged(item, moment, payload.url), payload.url)
         return parsed(quotes(rows), rejects)
 
 
@@ -71,6 +65,14 @@ def _items(payload: Payload) -> list[dict[str, Any]]:
     if not pages or not all(isinstance(item, dict) and "armSkuName" in item for item in pages):
         raise ParseError(f"{payload.url}: no retail price items in it: the format changed")
     return pages
+
+
+def _judged(item: Mapping[str, Any], moment: Moment, url: str) -> Iterator[dict[str, Any] | Reject]:
+    fault = _fault(item)
+    if fault:
+        yield Reject(TABLE, fault[0], fault[1], str(item), str(item.get("meterId") or item["armSkuName"]))
+    else:
+        yield _quote(item, moment, url)
 
 
 def _fault(item: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -17,7 +17,7 @@ from sources.prices.reading import PriceSource, csv_frame, exact_json, head_of, 
 class BeCloudReady(PriceSource):
     """`gpu-prices/becloudready`."""
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         start = head_of(payload)
         table = _history(payload) if start.startswith("date,") else _day(payload)
         names = {name: provider_of(name) for name in table["provider"].unique()}

@@ -53,7 +53,7 @@ SCHEMA = pl.Schema(
 class Ccir(PriceSource):
     """`gpu-prices/ccir`."""
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         start = head_of(payload)
         if start.startswith("publication_date"):
             rows = _published(payload)

@@ -29,7 +29,7 @@ class CoreWeave(PriceSource):
         if answer := web.get(PAGE):
             yield self.payload(answer, "page")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         page = BeautifulSoup(text_of(payload, html=True), "lxml")
         rows = page.select(".table-row-v2")
         if not rows:

@@ -28,7 +28,7 @@ class DigitalOcean(PriceSource):
         ):
             yield self.payload(answer, "sizes")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         document = exact_json(payload)
         sizes = document.get("sizes") if isinstance(document, dict) else None
         if not isinstance(sizes, list) or not sizes:

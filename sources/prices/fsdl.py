@@ -19,7 +19,7 @@ COLUMNS = ("Cloud", "GPU Type", "GPUs", "On-demand", "Per-GPU", "Spot", "Name")
 class Fsdl(PriceSource):
     """`gpu-prices/fsdl`."""
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         frame = csv_frame(payload, COLUMNS).with_row_index("line", offset=2)
         moment = seen_at(payload)
         names = {cloud: provider_of(cloud) for cloud in frame["Cloud"].unique()}

@@ -46,7 +46,7 @@ class Fx(PriceSource):
         if answer := web.get(RECENT):
             yield self.payload(answer, "recent")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         start = head_of(payload)
         if start.startswith("rate_date"):
             return _own(payload)

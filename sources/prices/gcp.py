@@ -54,7 +54,7 @@ class Gcp(PriceSource):
         if key := os.environ.get(KEY_VARIABLE):
             yield self._catalogue(web, key)
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         start = head_of(payload)
         if start.startswith("snapshot_date"):
             return gcp_mirror.monthly(payload)

@@ -26,7 +26,7 @@ class Lambda(PriceSource):
         if key and (answer := web.get(ENDPOINT, headers={"Authorization": f"Bearer {key}"}, conditional=False)):
             yield self.payload(answer, "instance-types")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         document = exact_json(payload)
         types = document.get("data") if isinstance(document, dict) else None
         if not isinstance(types, dict) or not types:

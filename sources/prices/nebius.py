@@ -18,7 +18,7 @@ COLUMNS = ("platform", "preset", "region", "price_usd_per_gpu_hour", "kind", "ef
 class Nebius(PriceSource):
     """`gpu-prices/nebius`."""
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         frame = csv_frame(payload, COLUMNS)
         moment = seen_at(payload)
         effective = pl.col("effective_date").str.to_datetime("%Y-%m-%d", time_unit="us", time_zone="UTC", strict=False)

@@ -26,7 +26,7 @@ class Oracle(PriceSource):
         if answer := web.get(PRODUCTS, params={"currencyCode": "USD"}):
             yield self.payload(answer, "products")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         document = exact_json(payload)
         items = document.get("items") if isinstance(document, dict) else None
         if not isinstance(items, list) or not items:

@@ -25,7 +25,7 @@ KINDS = ("contract", "on_demand", "reserved", "spot", "capacity_block")
 class Quotes(PriceSource):
     """`gpu-prices/quotes`."""
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         frame = csv_frame(payload, COLUMNS).with_row_index("line", offset=2)
         frame = frame.with_columns(pl.lit(None, dtype=pl.String).alias(c) for c in OPTIONAL if c not in frame.columns)
         seen = pl.col("quoted_date").str.to_datetime("%Y-%m-%d", time_unit="us", time_zone="UTC", strict=False)

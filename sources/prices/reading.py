@@ -11,20 +11,31 @@ import datetime as dt
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import polars as pl
 
-from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Response, Web
+from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Reject, Response, Web
 from sources.local_files import local_files, payload_of
 from sources.prices.offers import TABLE
 
 _DAY = re.compile(r"(?<!\d)(20\d\d)-(\d\d)-(\d\d)(?!\d)")
 _MONTH = re.compile(r"(?<!\d)(20\d\d)-(\d\d)(?![\d-])")
 _YEAR = re.compile(r"(?<![\d-])(20\d\d)(?![\d-])")
+# What a document of another shape makes a reader stumble over.
+BROKEN = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    zipfile.BadZipFile,
+    pl.exceptions.PolarsError,
+)
 _MEDIA = {".json": "application/json", ".csv": "text/csv", ".html": "text/html", ".xml": "application/xml"}
 
 
@@ -38,7 +49,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class PriceSource:
-    """The words every price source shares; a provider adds `fetch` and `parse`."""
+    """The words every price source shares; a provider adds `fetch` and `shape`."""
 
     name: str
     publisher: str
@@ -87,6 +98,15 @@ class PriceSource:
         yield from ()
 
     def parse(self, payload: Payload) -> Parsed:
+        """What the document says. Raises `ParseError`, also when a field is gone or holds another kind of value."""
+        try:
+            return self.shape(payload)
+        except BROKEN as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise ParseError(f"{payload.url}: the format changed ({reason})") from error
+
+    def shape(self, payload: Payload) -> Parsed:
+        """The provider's own reader."""
         raise ParseError(f"{payload.url}: {self.name} has no reader for it")
 
 
@@ -117,6 +137,28 @@ def head_of(payload: Payload, size: int = 4096) -> str:
     """The first characters of the document, by which its shape is told; leading blanks and byte order mark removed."""
     with payload.open() as stream:
         return stream.read(size).decode("utf-8", "replace").lstrip("\ufeff \r\n\t")
+
+
+def each_record(
+    items: Iterable[Any], build: Callable[[Any], Iterable[dict[str, Any] | Reject]], where: str
+) -> tuple[list[dict[str, Any]], list[Reject]]:
+    """Quotations of each record, and rejects for records of another shape, so that one does not cost the others.
+
+    Raises `ParseError` when no record can be read: then the format has changed.
+    """
+    rows: list[dict[str, Any]] = []
+    rejects: list[Reject] = []
+    for number, item in enumerate(items):
+        try:
+            found = list(build(item))
+        except BROKEN as error:
+            reason = f"a field is missing or of another kind ({type(error).__name__}: {error})"
+            found = [Reject(TABLE, "record", reason, str(item), f"record {number}")]
+        rows += [row for row in found if not isinstance(row, Reject)]
+        rejects += [row for row in found if isinstance(row, Reject)]
+    if not rows and any(reject.rule == "record" for reject in rejects):
+        raise ParseError(f"{where}: the format changed: {rejects[0].reason}")
+    return rows, rejects
 
 
 def csv_frame(payload: Payload, columns: Sequence[str]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices.offers import parsed, quotes
-from sources.prices.reading import Moment, PriceSource, exact_json, seen_at
+from sources.prices.reading import Moment, PriceSource, each_record, exact_json, seen_at
 
 ENDPOINT = "https://api.runpod.io/graphql"
 QUERY = (
@@ -37,14 +37,15 @@ class RunPod(PriceSource):
     def fetch(self, web: Web) -> Iterator[Payload]:
         yield self.payload(web.post(ENDPOINT, json={"query": QUERY}), "gpu-types")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         document = exact_json(payload)
         data = document.get("data") if isinstance(document, dict) else None
         types = data.get("gpuTypes") if isinstance(data, dict) else None
         if not isinstance(types, list) or not types:
             raise ParseError(f"{payload.url}: no data.gpuTypes: an error answer, or the format changed")
         moment = seen_at(payload)
-        return parsed(quotes(row for kind in types for row in _quotes(kind, moment, payload.url)))
+        rows, rejects = each_record(types, lambda kind: _quotes(kind, moment, payload.url), payload.url)
+        return parsed(quotes(rows), rejects)
 
 
 def _quotes(kind: Mapping[str, Any], moment: Moment, url: str) -> Iterator[dict[str, Any]]:

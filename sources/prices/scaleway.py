@@ -26,7 +26,7 @@ class Scaleway(PriceSource):
             if answer := web.get(SERVERS.format(zone=zone), params={"per_page": "100"}):
                 yield self.payload(answer, zone)
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         document = exact_json(payload)
         servers = document.get("servers") if isinstance(document, dict) else None
         zone = _ZONE.search(f"{payload.stream} {payload.url}")

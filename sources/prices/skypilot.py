@@ -44,7 +44,7 @@ class SkyPilot(PriceSource):
             if answer:
                 yield self.payload(answer, cloud)
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         cloud = _CLOUD.search(payload.url.removeprefix("file:"))
         if cloud is None:
             raise ParseError(f"{payload.url}: the name must hold the cloud, as in vast/vms.csv or v8_vast_vms.csv")

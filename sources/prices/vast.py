@@ -14,7 +14,7 @@ import polars as pl
 
 from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices.offers import parsed, quotes, with_defaults
-from sources.prices.reading import Moment, PriceSource, csv_frame, exact_json, head_of, instant, seen_at
+from sources.prices.reading import Moment, PriceSource, csv_frame, each_record, exact_json, head_of, instant, seen_at
 
 BUNDLES = "https://console.vast.ai/api/v0/bundles/"
 MODELS = (
@@ -42,14 +42,15 @@ class Vast(PriceSource):
             asked = json.dumps({"model": model, "limit": LIMIT}).encode()
             yield self.payload(answer, f"book/{model}", b'{"asked":' + asked + b',"answer":' + answer.body + b"}")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         if head_of(payload).startswith("listing_id"):
             return _filtered(payload)
         document = exact_json(payload)
         books, stated = _books(document, payload)
         moment = seen_at(payload, stated)
-        rows = [row for book in books for row in _book(book, moment, payload.url)]
-        return parsed(quotes(rows))
+        asks = [(offer, "truncated_book" if len(book) >= limit else "") for book, limit in books for offer in book]
+        rows, rejects = each_record(asks, lambda ask: _quotes(ask[0], ask[1], moment, payload.url), payload.url)
+        return parsed(quotes(rows), rejects)
 
 
 def _books(document: Any, payload: Payload) -> tuple[list[tuple[Sequence[Mapping[str, Any]], int]], str | None]:
@@ -66,42 +67,40 @@ def _books(document: Any, payload: Payload) -> tuple[list[tuple[Sequence[Mapping
     raise ParseError(f"{payload.url}: no offers in it: the format changed, or this is not an order book")
 
 
-def _book(book: tuple[Sequence[Mapping[str, Any]], int], moment: Moment, url: str) -> Iterator[dict[str, Any]]:
-    offers, limit = book
-    cut = "truncated_book" if len(offers) >= limit else ""
-    for offer in offers:
-        verified = offer.get("verification") == "verified"
-        reliability = offer.get("reliability2", offer.get("reliability"))
-        shared = {
-            "observed_at": moment.at,
-            "provider": "vast",
-            "segment": "marketplace",
-            "sku": offer["gpu_name"],
-            "offer_id": str(offer["id"]),
-            "region": offer.get("geolocation") or "unknown",
-            "gpu_name": offer["gpu_name"],
-            "memory_hint_gb": float(offer["gpu_ram"]) / 1024,
-            "stated_gpu_count": float(offer["num_gpus"]),
-            "quoted_unit": "offer_hour",
-            "currency": "USD",
-            "available": bool(offer.get("rentable")) and not offer.get("rented"),
-            "host_id": str(offer["host_id"]),
-            "machine_id": str(offer["machine_id"]),
-            "is_verified": verified,
-            "reliability_ratio": None if reliability is None else float(reliability),
-            "source_name": "Vast.ai order book",
-            "source_url": url,
-        }
-        flags = f"{moment.flags} {cut} {'' if verified else 'unverified_host'}"
-        yield {
-            **shared,
-            "price_kind": "marketplace_ask",
-            "quoted_amount": str(offer["dph_total"]),
-            "flags": flags,
-            "notes": "whole offer with its default disk",
-        }
-        if offer.get("min_bid") is not None:
-            yield {**shared, "price_kind": "bid_floor", "quoted_amount": str(offer["min_bid"]), "flags": flags}
+def _quotes(offer: Mapping[str, Any], cut: str, moment: Moment, url: str) -> Iterator[dict[str, Any]]:
+    """The ask of one offer and, where it has one, its bid floor."""
+    verified = offer.get("verification") == "verified"
+    reliability = offer.get("reliability2", offer.get("reliability"))
+    shared = {
+        "observed_at": moment.at,
+        "provider": "vast",
+        "segment": "marketplace",
+        "sku": offer["gpu_name"],
+        "offer_id": str(offer["id"]),
+        "region": offer.get("geolocation") or "unknown",
+        "gpu_name": offer["gpu_name"],
+        "memory_hint_gb": float(offer["gpu_ram"]) / 1024,
+        "stated_gpu_count": float(offer["num_gpus"]),
+        "quoted_unit": "offer_hour",
+        "currency": "USD",
+        "available": bool(offer.get("rentable")) and not offer.get("rented"),
+        "host_id": str(offer["host_id"]),
+        "machine_id": str(offer["machine_id"]),
+        "is_verified": verified,
+        "reliability_ratio": None if reliability is None else float(reliability),
+        "source_name": "Vast.ai order book",
+        "source_url": url,
+    }
+    flags = f"{moment.flags} {cut} {'' if verified else 'unverified_host'}"
+    yield {
+        **shared,
+        "price_kind": "marketplace_ask",
+        "quoted_amount": str(offer["dph_total"]),
+        "flags": flags,
+        "notes": "whole offer with its default disk",
+    }
+    if offer.get("min_bid") is not None:
+        yield {**shared, "price_kind": "bid_floor", "quoted_amount": str(offer["min_bid"]), "flags": flags}
 
 
 def _filtered(payload: Payload) -> Parsed:

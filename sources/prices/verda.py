@@ -10,7 +10,7 @@ from typing import Any
 
 from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices.offers import parsed, quotes
-from sources.prices.reading import Moment, PriceSource, exact_json, seen_at
+from sources.prices.reading import Moment, PriceSource, each_record, exact_json, seen_at
 
 ENDPOINT = "https://api.datacrunch.io/v1/instance-types"
 FIGURES = (("price_per_hour", "on_demand"), ("spot_price", "spot"))
@@ -23,12 +23,13 @@ class Verda(PriceSource):
         if answer := web.get(ENDPOINT):
             yield self.payload(answer, "instance-types")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         document = exact_json(payload)
         if not isinstance(document, list) or not document or "instance_type" not in document[0]:
             raise ParseError(f"{payload.url}: no list of instance types: an error answer, or the format changed")
         moment = seen_at(payload)
-        return parsed(quotes(row for item in document for row in _quotes(item, moment, payload.url)))
+        rows, rejects = each_record(document, lambda item: _quotes(item, moment, payload.url), payload.url)
+        return parsed(quotes(rows), rejects)
 
 
 def _quotes(item: Mapping[str, Any], moment: Moment, url: str) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices.offers import parsed, quotes
-from sources.prices.reading import Moment, PriceSource, exact_json, seen_at
+from sources.prices.reading import Moment, PriceSource, each_record, exact_json, seen_at
 
 PLANS = "https://api.vultr.com/v2/plans"
 METAL = "https://api.vultr.com/v2/plans-metal"
@@ -29,7 +29,7 @@ class Vultr(PriceSource):
         if answer := web.get(METAL, params={"per_page": "500"}):
             yield self.payload(answer, "plans-metal")
 
-    def parse(self, payload: Payload) -> Parsed:
+    def shape(self, payload: Payload) -> Parsed:
         document = exact_json(payload)
         plans = document.get("plans", document.get("plans_metal")) if isinstance(document, dict) else None
         if not isinstance(plans, list) or not plans:
@@ -38,7 +38,8 @@ class Vultr(PriceSource):
         if total > len(plans):
             raise ParseError(f"{payload.url}: {len(plans)} of {total} plans: the list is cut off")
         moment = seen_at(payload)
-        return parsed(quotes(row for plan in plans for row in _quotes(plan, moment, payload.url)))
+        rows, rejects = each_record(plans, lambda plan: _quotes(plan, moment, payload.url), payload.url)
+        return parsed(quotes(rows), rejects)
 
 
 def _quotes(plan: Mapping[str, Any], moment: Moment, url: str) -> Iterator[dict[str, Any]]:

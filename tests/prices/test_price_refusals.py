@@ -8,9 +8,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assets.prices import common_factor, refuse_shift
-from sources.base import ParseError, Payload
+from sources.base import Parsed, ParseError, Payload
 from sources.registry import all_sources, source_named
 
 from .loading import fixture, offers
@@ -57,6 +59,29 @@ def test_a_list_cut_off_in_the_middle_is_refused(source: str, name: str) -> None
     body = fixture(source, name).read_bytes()
     with pytest.raises(ParseError):
         source_named(source).parse(_payload(source, body[: len(body) // 2]))
+
+
+def _paths(node: object, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    return [found for key, value in pairs for found in [(*path, key), *_paths(value, (*path, key))]]
+
+
+@given(data=st.data(), source=st.sampled_from(sorted(BODIES)))
+def test_a_field_that_is_gone_or_of_another_kind_never_breaks_the_reader(data: st.DataObject, source: str) -> None:
+    document = json.loads(fixture(source, BODIES[source]).read_text())
+    *way, last = data.draw(st.sampled_from(_paths(document)))
+    node = document
+    for key in way:
+        node = node[key]
+    if data.draw(st.booleans()):
+        del node[last]
+    else:
+        node[last] = data.draw(st.sampled_from([None, "text", [], {}, -1, 1e30]))
+    try:
+        parsed = source_named(source).parse(_payload(source, json.dumps(document).encode()))
+    except ParseError:
+        return
+    assert isinstance(parsed, Parsed)
 
 
 def test_spot_js_cut_off_or_in_another_currency_is_refused() -> None:
@@ -148,3 +173,30 @@ def test_common_factor() -> None:
     assert factor == pytest.approx(8, rel=0.02)
     assert share == pytest.approx(3 / 5)
     assert common_factor(pl.Series([1.0, 1.0, 1.01])) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "field"),
+    [
+        ("gpu-prices/azure", ("Items",), "meterName"),
+        ("gpu-prices/vast", ("offers",), "dph_total"),
+        ("gpu-prices/runpod", ("data", "gpuTypes"), "memoryInGb"),
+        ("gpu-prices/vultr", ("plans",), "gpu_vram_gb"),
+    ],
+)
+def test_one_broken_record_is_refused_alone_and_all_broken_ones_as_a_whole(
+    source: str, where: tuple[str, ...], field: str
+) -> None:
+    document = json.loads(fixture(source, BODIES[source]).read_text())
+    records = document
+    for key in where:
+        records = records[key]
+    whole = source_named(source).parse(_payload(source, json.dumps(document).encode()))
+    del records[0][field]
+    one = source_named(source).parse(_payload(source, json.dumps(document).encode()))
+    assert len(one.rejects) == len(whole.rejects) + 1
+    assert 0 < one.frames["market.gpu_offers"].height < whole.frames["market.gpu_offers"].height
+    for record in records:
+        record.pop(field, None)
+    with pytest.raises(ParseError, match="format changed"):
+        source_named(source).parse(_payload(source, json.dumps(document).encode()))

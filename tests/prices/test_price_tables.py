@@ -76,6 +76,7 @@ def test_sources_say_what_they_are_and_why_they_are_off() -> None:
     assert off == {
         "gpu-prices/aws-pricelist",
         "gpu-prices/coreweave",
+        "gpu-prices/gpuhunt",
         "gpu-prices/nebius",
         "gpu-prices/runpod",
         "gpu-prices/scaleway",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import zipfile
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -283,3 +286,21 @@ def test_own_quotes() -> None:
     assert by_id["Q-19"]["price_usd_per_gpu_hour"] == pytest.approx(10 / 8 + 70080 / 8760 / 8)
     assert not rows["index_eligible"].any()
     assert [r.locator for r in found.rejects] == ["line 5", "line 6", "line 7"]
+
+
+def test_gpuhunt_is_a_cross_check(tmp_path: Path) -> None:
+    table = """instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size
+p5.48xlarge,us-east-1,55.04,192,2048,8,H100,80,False,
+p5.48xlarge,us-east-1,19.5,192,2048,8,H100,80,True,
+c5.large,us-east-1,0.085,2,4,0,,,False,
+"""
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        archive.writestr("aws.csv", table)
+    path = tmp_path / "20261101-5_catalog.zip"
+    path.write_bytes(body.getvalue())
+    rows = offers("gpu-prices/gpuhunt", path)
+    assert rows["observed_at"].unique().to_list() == [dt.datetime(2026, 11, 1, tzinfo=dt.UTC)]
+    assert price(rows, "p5.48xlarge", price_kind="on_demand") == pytest.approx(6.88)
+    assert price(rows, "p5.48xlarge", price_kind="spot") == pytest.approx(19.5 / 8)
+    assert not rows["index_eligible"].any()

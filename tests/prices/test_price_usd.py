@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import zipfile
 
 import polars as pl
 import pytest
@@ -40,6 +42,19 @@ def test_history_csv_and_own_rates() -> None:
     own = load("fx-ecb", fixture("fx-ecb", "own_rates.csv"))
     assert own.frames[RATES].select("currency", "usd_per_unit", "publisher").rows() == [("CNY", 0.14, "treasury")]
     assert [r.locator for r in own.rejects] == ["line 3", "line 4"]
+
+
+def test_the_history_comes_in_a_zip() -> None:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        archive.write(fixture("fx-ecb", "eurofxref-hist.csv"), "eurofxref-hist.csv")
+    zipped = Payload("fx-ecb", "https://example.org", dt.datetime.now(dt.UTC), "application/zip", body.getvalue())
+    assert (
+        fx.SOURCE.parse(zipped)
+        .frames[RATES]
+        .drop("source_url")
+        .equals(_rates("eurofxref-hist.csv").drop("source", "source_url"))
+    )
 
 
 def test_rates_cut_off_or_of_another_shape_are_refused() -> None:
