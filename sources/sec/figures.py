@@ -122,6 +122,19 @@ def growth_agrees(statement: Statement, line: Line, current: int, previous: int 
     return ""
 
 
+def revenue_by_period(filing: Filing, but: Statement | None = None) -> dict[tuple[str, int], set[float]]:
+    """Total revenue by period and length, in dollars, as the filing's other tables give it."""
+    found: dict[tuple[str, int], set[float]] = {}
+    for _, statement in filing.statements:
+        line = find_line(statement, "Revenue", "Net revenue", "Total net revenue", "Revenues", "Total revenue")
+        if statement is but or line is None or statement.scale is None or statement.stray:
+            continue
+        for column, amount in zip(statement.columns, line.numbers, strict=True):
+            if column.kind == "period" and amount:
+                found.setdefault((column.fiscal_period, column.length), set()).add(amount * statement.scale)
+    return found
+
+
 def figure_of(
     filing: Filing,
     exhibit: Exhibit,

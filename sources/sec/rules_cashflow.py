@@ -101,7 +101,12 @@ def cash_flow_problem(filing: Filing, statement: Statement) -> str:
     own = [i for i in periods if (statement.columns[i].fiscal_year, statement.columns[i].quarter) == filing.quarter]
     if not own:
         return "no column is the quarter the filing reports"
-    return _investing_adds_up(statement) or _cash_carries_over(statement) or _scale_is_confirmed(filing, statement)
+    return (
+        _investing_adds_up(statement)
+        or _cash_carries_over(statement)
+        or _longer_is_more(statement)
+        or _scale_is_confirmed(filing, statement)
+    )
 
 
 def _investing_adds_up(statement: Statement) -> str:
@@ -141,6 +146,24 @@ def _cash_carries_over(statement: Statement) -> str:
             if year_apart and b.heading.lower().startswith(("twelve", "year")) and begin.numbers[j] != end.numbers[i]:
                 return f"cash at {a.period_end} is not where the year to {b.period_end} begins"
     return ""
+
+
+def _longer_is_more(statement: Statement) -> str:
+    """Of two periods that end on one day the longer must have spent more; else their columns changed places."""
+    line = find_line(statement, *_PURCHASES)
+    months = [_length_of(c.heading) for c in statement.columns]
+    for i, a in enumerate(statement.columns):
+        for j, b in enumerate(statement.columns):
+            longer = a.period_end == b.period_end and months[i] > months[j] > 0
+            if longer and line and abs(line.numbers[i] or 0.0) <= abs(line.numbers[j] or 0.0):
+                return f"the longer of two periods to {a.period_end} shows the smaller spending"
+    return ""
+
+
+def _length_of(heading: str) -> int:
+    """Rank of a period's length by the words of its heading; 0 where they name none."""
+    words = ("three", "six", "nine", "twelve")
+    return next((n for n, word in enumerate(words, 1) if heading.lower().startswith(word)), 0)
 
 
 def _balance(statement: Statement, words: tuple[str, ...]) -> Line | None:

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 import re
 
-from sources.sec.figures import FINANCIALS, Figure, Found, figure_of, find_line, growth_agrees, plain, sums_to
+from sources.sec.figures import (
+    FINANCIALS,
+    Figure,
+    Found,
+    figure_of,
+    find_line,
+    growth_agrees,
+    plain,
+    revenue_by_period,
+    sums_to,
+)
 from sources.sec.filing import Exhibit, Filing
 from sources.sec.money import dollars
 from sources.sec.statements import Line, Statement
@@ -152,13 +162,29 @@ def comparatives(statement: Statement, periods: list[int]) -> tuple[int, int | N
 
 
 def platform_figures(filing: Filing, exhibit: Exhibit, statement: Statement) -> list[Figure]:
-    """Every row in every period column."""
+    """Every row in the filing's own column, and in the comparatives whose total another table gives for that period.
+
+    Printed changes alone do not tell the quarter before from the year before: both could have changed places.
+    """
+    total = find_line(statement, "Total", "Total revenue")
+    elsewhere = revenue_by_period(filing, statement)
+    sure = [
+        i
+        for i, c in enumerate(statement.columns)
+        if c.kind == "period"
+        and total is not None
+        and statement.scale is not None
+        and (
+            (c.fiscal_year, c.quarter) == filing.quarter
+            or elsewhere.get((c.fiscal_period, c.length)) == {(total.numbers[i] or 0.0) * statement.scale}
+        )
+    ]
     figures = []
     for line in statement.lines:
         metric, version, _ = ROWS[plain(line.label)]
-        for i, column in enumerate(statement.columns):
+        for i in sure:
             definition = PLATFORM if metric != "revenue" else "total revenue, GAAP"
-            if column.kind == "period":
+            if line.numbers[i] is not None:
                 one = figure_of(filing, exhibit, statement, line, i, metric, definition, version=version)
                 figures.extend([one] if one else [])
     return figures

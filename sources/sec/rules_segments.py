@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from sources.sec.figures import FINANCIALS, Figure, Found, figure_of, find_line, plain, sums_to
+from sources.sec.figures import FINANCIALS, Figure, Found, figure_of, find_line, plain, revenue_by_period, sums_to
 from sources.sec.filing import Exhibit, Filing
 from sources.sec.money import dollars
 from sources.sec.statements import Line, Statement
@@ -27,8 +27,8 @@ MICRON_UNITS = {
     "mobile and client business unit": "revenue_bu_mobile_and_client",
     "automotive and embedded business unit": "revenue_bu_automotive_and_embedded",
 }
-# What Micron reports outside its four units was 0 to 0.3 % of revenue; more would mean that a unit is missing.
-MICRON_OUTSIDE_UNITS = 0.01
+# What Micron reports outside its four units was at most 0.06 % of revenue; more would mean that a unit is missing.
+MICRON_OUTSIDE_UNITS = 0.002
 _BROADCOM_AI = re.compile(
     r"(?:Q[1-4] )?AI (?:semiconductor )?revenue (?:of|was|grew[^.$]{0,80}? to) (?:a record )?\$([\d.]+) billion",
     re.IGNORECASE,
@@ -90,19 +90,6 @@ def _corroborated(filing: Filing, statement: Statement) -> str:
     if not any(n is not None and filing.is_written_out(n * statement.scale) for n in total.numbers):
         return "no total is confirmed by a sum in the text"
     return ""
-
-
-def revenue_by_period(filing: Filing, but: Statement | None = None) -> dict[tuple[str, int], set[float]]:
-    """Total revenue by period and length, in dollars, as the filing's other tables give it."""
-    found: dict[tuple[str, int], set[float]] = {}
-    for _, statement in filing.statements:
-        line = find_line(statement, "Revenue", "Net revenue", "Total net revenue", "Revenues", "Total revenue")
-        if statement is but or line is None or statement.scale is None or statement.stray:
-            continue
-        for column, amount in zip(statement.columns, line.numbers, strict=True):
-            if column.kind == "period" and amount:
-                found.setdefault((column.fiscal_period, column.length), set()).add(amount * statement.scale)
-    return found
 
 
 def amd_figures(filing: Filing, exhibit: Exhibit, statement: Statement) -> list[Figure]:

@@ -59,6 +59,12 @@ PLATFORMS = (
     ("OEM and Other", "174", "173", "97", "1 %", "79 %"),
     ("Total", "$57,006", "$46,743", "$35,082", "22 %", "62 %"),
 )
+SUMMARY = (
+    ("GAAP",),
+    ("($ in millions, except earnings per share)", "Q3 FY26", "Q2 FY26", "Q3 FY25", "Q/Q", "Y/Y"),
+    ("Revenue", "$57,006", "$46,743", "$35,082", "22 %", "62 %"),
+    ("Operating income", "$36,010", "$28,440", "$21,869", "27 %", "65 %"),
+)
 DATES = (
     ("Three Months Ended",),
     ("", "October 26, 2025", "July 27, 2025", "October 27, 2024"),
@@ -77,7 +83,10 @@ TEXT = (
 def nvidia(platforms: Sequence[Sequence[str]] = PLATFORMS, text: str = TEXT) -> Payload:
     """A release and its commentary, as one payload."""
     return bundle(
-        [("q3fy26pr.htm", "EX-99.1", text), ("q3fy26cfocommentary.htm", "EX-99.2", table(platforms) + table(DATES))]
+        [
+            ("q3fy26pr.htm", "EX-99.1", text),
+            ("q3fy26cfocommentary.htm", "EX-99.2", table(SUMMARY) + table(platforms) + table(DATES)),
+        ]
     )
 
 
