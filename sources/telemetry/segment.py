@@ -7,6 +7,8 @@ writing (`spool.py`). The node agent does not import this module.
 from __future__ import annotations
 
 import json
+import mmap
+import os
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,46 +19,31 @@ from typing import Any, Final, cast
 import numpy as np
 import polars as pl
 
+from sources.telemetry.segment_rows import Header, Rows, header_of, row_type_of, samples_frame
 from sources.telemetry.spool_format import (
     CLEAN,
     FRAME_BYTES,
     HEAD,
     HEADER,
     MAGIC,
+    MAX_PAYLOAD,
     RECORD,
     SAMPLES,
     SEAL,
     SEAL_MAGIC,
+    Body,
     Column,
     Damage,
     Frame,
     Seal,
-    Slot,
     read_seal,
     walk,
 )
 
-Rows = np.ndarray[Any, np.dtype[Any]]
 _FLUSH_ROWS: Final = 1 << 18  # rows decoded together: enough to be fast, few enough to let go of the bytes
-_HEADER_BYTES: Final = 1 << 20  # a header names columns and GPU slots; this is room for thousands
+_HEADER_BYTES: Final = 4096  # a usual header fits; a longer one is read on
+_POPULATE: Final = getattr(mmap, "MAP_POPULATE", 0)  # Linux
 _TIMES: Final = frozenset({"valid_from", "valid_to"})
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What a segment says of itself."""
-
-    segment_id: str
-    cluster: str
-    node: str
-    source: str
-    is_synthetic: bool
-    columns: tuple[Column, ...]
-    slots: tuple[Slot, ...]
-    stream_id: str
-    segment_number: int
-    created_at_us: int
-    boot_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +90,21 @@ def read_segment(body: bytes | Path) -> Segment:
     raw = _scan(_bytes(body))
     if raw.header is None:
         return Segment("", None, pl.DataFrame(), {}, raw.damage)
-    samples = _samples(raw.header.columns, [(raw.header, raw.rows)])
+    samples = samples_frame(raw.header.columns, [(raw.header, raw.rows)])
     return Segment(raw.header.segment_id, raw.header, samples, _records([raw]), raw.damage)
 
 
-def segment_id_of(path: Path) -> str | None:
-    """The id in a segment's header, without reading its samples; None where the header cannot be read."""
+def read_header(path: Path) -> Header | None:
+    """A segment's header, without reading its samples; None where it cannot be read. Raises `OSError`."""
     with path.open("rb") as file:
-        head = file.read(_HEADER_BYTES)
-    first = next(walk(head, len(head)), None)
+        start = file.read(_HEADER_BYTES)
+        if len(start) >= len(MAGIC) + FRAME_BYTES:
+            *_, length, _ = HEAD.unpack_from(start, len(MAGIC))
+            start += file.read(max(0, min(length, MAX_PAYLOAD) + len(MAGIC) + FRAME_BYTES - len(start)))
+    first = next(walk(start, len(start)), None)
     if isinstance(first, Frame) and first.kind == HEADER:
-        return _header(head[first.begin : first.end]).segment_id
-    header = _scan(path.read_bytes()).header
-    return header.segment_id if header else None
+        return header_of(start[first.begin : first.end])
+    return _scan(_bytes(path)).header
 
 
 def read_segments(bodies: Iterable[tuple[str, bytes | Path]]) -> Batch:
@@ -152,23 +141,34 @@ def _flush(
     frames: dict[tuple[Column, ...], list[pl.DataFrame]],
 ) -> None:
     for columns, parts in waiting.items():
-        frames[columns].append(_samples(columns, parts))
+        frames[columns].append(samples_frame(columns, parts))
     waiting.clear()
 
 
-def _bytes(body: bytes | Path) -> bytes:
-    return body.read_bytes() if isinstance(body, Path) else body
+def _bytes(body: bytes | Path) -> Body:
+    """A file is mapped, not copied: sealed segments never change."""
+    if not isinstance(body, Path):
+        return body
+    with body.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return b""
+        return mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED | _POPULATE, prot=mmap.PROT_READ)
 
 
-def _scan(body: bytes) -> _Raw:
+def _scan(body: Body) -> _Raw:
     seal = read_seal(body)
-    holds = seal is not None and seal.holds(zlib.crc32(memoryview(body)[: seal.length]))
-    if seal is not None and holds and seal.flags == CLEAN and body.startswith(MAGIC):
+    holds = seal is not None and seal.holds(_crc(body, seal.length))
+    if seal is not None and holds and seal.flags == CLEAN and body[: len(MAGIC)] == MAGIC:
         return _trusted(body, seal.length)
     return _distrusted(body, seal, holds=holds)
 
 
-def _trusted(body: bytes, end: int) -> _Raw:
+def _crc(body: Body, end: int) -> int:
+    with memoryview(body) as view:
+        return zlib.crc32(view[:end])
+
+
+def _trusted(body: Body, end: int) -> _Raw:
     """Frames of a segment whose checksum holds: their heads are followed, their payloads never checked again."""
     raw = _Raw()
     row_type = np.dtype([])
@@ -186,13 +186,13 @@ def _trusted(body: bytes, end: int) -> _Raw:
         if kind == RECORD:
             _add_record(raw, body, begin, begin + length)
         elif kind == HEADER and raw.header is None:
-            raw.header = _header(body[begin : begin + length])
-            row_type = _row_type(raw.header.columns)
+            raw.header = header_of(body[begin : begin + length])
+            row_type = row_type_of(raw.header.columns)
         at = begin + length
     return raw
 
 
-def _run(body: bytes, at: int, end: int, size: int) -> int:
+def _run(body: Body, at: int, end: int, size: int) -> int:
     """How many frames from `at` on have the same kind, row count and length as the first."""
     most = (end - at) // size
     first = body[at : at + 12]
@@ -209,7 +209,7 @@ def _run(body: bytes, at: int, end: int, size: int) -> int:
     return count
 
 
-def _distrusted(body: bytes, seal: Seal | None, *, holds: bool) -> _Raw:
+def _distrusted(body: Body, seal: Seal | None, *, holds: bool) -> _Raw:
     """Frames whose own checksum holds, and every span between them."""
     raw = _Raw()
     end = len(body) if seal is None else seal.length
@@ -228,8 +228,8 @@ def _distrusted(body: bytes, seal: Seal | None, *, holds: bool) -> _Raw:
     if header is None:
         raw.damage.append(Damage(0, len(body), "no readable header: columns and node are not known"))
         return raw
-    raw.header = _header(body[header.begin : header.end])
-    row_type = _row_type(raw.header.columns)
+    raw.header = header_of(body[header.begin : header.end])
+    row_type = row_type_of(raw.header.columns)
     for item in frames:
         if item.kind == RECORD:
             _add_record(raw, body, item.begin, item.end)
@@ -255,117 +255,15 @@ def _neighbours(frames: Iterable[Frame]) -> Iterator[tuple[Frame, int]]:
         yield first, count
 
 
-def _block(body: bytes, at: int, count: int, rows: int, row_type: np.dtype[Any]) -> Rows:
+def _block(body: Body, at: int, count: int, rows: int, row_type: np.dtype[Any]) -> Rows:
     """`count` frames of `rows` samples each from `at` on, as a view shaped frames by rows."""
     frames = np.dtype([("head", f"V{FRAME_BYTES}"), ("rows", row_type, (rows,))])
     return cast("Rows", np.frombuffer(body, frames, count, at)["rows"])
 
 
-def _header(payload: bytes) -> Header:
-    told = json.loads(payload)
-    return Header(
-        segment_id=told["segment_id"],
-        cluster=told["cluster"],
-        node=told["node"],
-        source=told["source"],
-        is_synthetic=told["is_synthetic"],
-        columns=tuple(Column(*c) for c in told["columns"]),
-        slots=tuple(Slot(*s) for s in told["slots"]),
-        stream_id=told["stream_id"],
-        segment_number=told["segment_number"],
-        created_at_us=told["created_at_us"],
-        boot_id=told.get("boot_id"),
-    )
-
-
-def _row_type(columns: Sequence[Column]) -> np.dtype[Any]:
-    return np.dtype([("@t", "<i8"), ("@slot", "<u2"), ("@null", "<u8"), *((c.name, "<" + c.type) for c in columns)])
-
-
-def _add_record(raw: _Raw, body: bytes, begin: int, end: int) -> None:
+def _add_record(raw: _Raw, body: Body, begin: int, end: int) -> None:
     told = json.loads(body[begin:end])
     raw.records.append((told["kind"], told["row"]))
-
-
-def _samples(columns: tuple[Column, ...], parts: Sequence[tuple[Header, list[Rows]]]) -> pl.DataFrame:
-    """Rows of segments with one layout as one frame; GPUs and nodes are looked up, not repeated row by row."""
-    slots: list[tuple[Header, Slot]] = []
-    total = sum(block.size for _, rows in parts for block in rows)
-    taken = {name: np.empty(total, kind) for name, (kind, *_) in (_row_type(columns).fields or {}).items()}
-    gpu = np.empty(total, np.uint32)
-    at = 0
-    for header, blocks in _together(parts):
-        until = at + sum(block.size for block in blocks)
-        for name, into in taken.items():
-            _fill(into[at:until], blocks, name)
-        gpu[at:until] = taken["@slot"][at:until]
-        gpu[at:until] += np.uint32(len(slots))
-        slots.extend((header, slot) for slot in header.slots)
-        at = until
-    index = pl.Series(gpu)
-    nulls = taken.pop("@null")
-    some_null, all_null = int(np.bitwise_or.reduce(nulls)), int(np.bitwise_and.reduce(nulls)) if total else 0
-    values = {}
-    for i, column in enumerate(columns):
-        known = pl.Series(taken[column.name])
-        if all_null >> i & 1:
-            known = pl.Series(values=[None], dtype=known.dtype).new_from_index(0, total)
-        elif some_null >> i & 1:
-            null = pl.Series(np.bitwise_and(nulls, np.uint64(1 << i)) != 0)
-            known = pl.select(pl.when(~null).then(known)).to_series()
-        values[column.name] = known
-    return pl.DataFrame(
-        {
-            "sampled_at": pl.Series(taken["@t"]).cast(pl.Datetime("us", "UTC")),
-            **{name: known.gather(index) for name, known in _identity(slots).items()},
-            **values,
-        }
-    )
-
-
-def _together(parts: Sequence[tuple[Header, list[Rows]]]) -> Iterator[tuple[Header, list[Rows]]]:
-    """Neighbouring blocks of one node with the same GPUs in every frame: these can be laid out GPU by GPU."""
-    last: Header | None = None
-    last_slots: list[int] = []
-    gathered: list[Rows] = []
-    for header, blocks in parts:
-        for block in blocks:
-            order = block["@slot"][0].tolist()
-            alike = bool((block["@slot"] == block["@slot"][0]).all())
-            same_node = last is not None and _who(last) == _who(header)
-            if last is not None and not (alike and same_node and order == last_slots):
-                yield last, gathered
-                gathered = []
-            gathered.append(block)
-            last, last_slots = header, order if alike else []
-    if last is not None:
-        yield last, gathered
-
-
-def _who(header: Header) -> tuple[object, ...]:
-    return header.source, header.cluster, header.node, header.is_synthetic, header.slots
-
-
-def _fill(column: Rows, blocks: Sequence[Rows], name: str) -> None:
-    """One value of every row into `column`, all rows of the first GPU first."""
-    grid = column.reshape(blocks[0].shape[1], -1)
-    at = 0
-    for block in blocks:
-        grid[:, at : at + len(block)] = block[name].T
-        at += len(block)
-
-
-def _identity(slots: Sequence[tuple[Header, Slot]]) -> dict[str, pl.Series]:
-    return {
-        "cluster": pl.Series([h.cluster for h, _ in slots], dtype=pl.String),
-        "node": pl.Series([h.node for h, _ in slots], dtype=pl.String),
-        "source": pl.Series([h.source for h, _ in slots], dtype=pl.String),
-        "is_synthetic": pl.Series([h.is_synthetic for h, _ in slots], dtype=pl.Boolean),
-        "gpu_uuid": pl.Series([s.gpu_uuid for _, s in slots], dtype=pl.String),
-        "gpu_index": pl.Series([s.gpu_index for _, s in slots], dtype=pl.Int64),
-        "parent_gpu_uuid": pl.Series([s.parent_gpu_uuid for _, s in slots], dtype=pl.String),
-        "accelerator_id": pl.Series([s.accelerator_id for _, s in slots], dtype=pl.String),
-    }
 
 
 def _records(raws: Sequence[_Raw]) -> dict[str, pl.DataFrame]:
