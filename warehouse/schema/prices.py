@@ -164,76 +164,113 @@ class ExternalIndex(FactVersions, Provenance, table=True):
 
 
 class GpuPriceDaily(FactVersions, Provenance, table=True):
-    """The one price a provider stands for on a day in a series: median over its eligible offers, or its book."""
+    """The one price a provider stands for on a day in a series: median over its eligible offers, or its book.
+
+    A published row is never revised: a row is added only for a (date, series, provider) that has none yet, and
+    another method writes its own rows under its own `method_version` (docs/price-index.md).
+    """
 
     __tablename__ = "gpu_price_daily"
     __table_args__ = table_info(
         "market",
-        "Provider price per day and series. Grain: day, series, provider. Key: date, series, provider, source, "
-        "known_at.",
+        "Provider price per day and series. Grain: day, series, provider, method. Key: date, series, provider, "
+        "method_version, source, known_at.",
         kind="fact",
-        fact_key=("date", "series", "provider"),
-        value=("price_usd_per_gpu_hour", "passes", "method_version"),
-        checks=(("passing_needs_a_price", "critical", "passes and price_usd_per_gpu_hour is null"),),
+        fact_key=("date", "series", "provider", "method_version"),
+        value=("price_usd_per_gpu_hour", "observed_usd_per_gpu_hour", "passes"),
+        checks=(
+            ("passing_needs_a_price", "critical", "passes and price_usd_per_gpu_hour is null"),
+            ("carried_or_held_not_both", "critical", "is_carried and is_held"),
+            ("no_price_older_than_3_days", "critical", "passes and last_real_date < date - 3"),
+            ("refused_needs_a_screen", "critical", "not passes and screens is null"),
+        ),
     )
 
     date: dt.date = col("day, UTC, data until 23:59", key=True)
-    series: str = col("accelerator_id/segment/price_kind: never mixed", key=True)
+    series: str = col("accelerator_id/segment/price_kind, with /12m for a term: never mixed", key=True)
     provider: str = col("who sells", key=True)
+    method_version: str = col("version of the method page", key=True)
     accelerator_id: str = col("ref.accelerators")
     segment: str = col("kind of market", one_of=SEGMENTS)
     price_kind: str = col("kind of promise", one_of=PRICE_KINDS)
     term_months: int = col("commitment; 0 where there is none", unit="months", ge=0, le=120)
-    price_usd_per_gpu_hour: float | None = col("provider price", unit="USD/GPU/h", ge=0, le=1000)
+    price_usd_per_gpu_hour: float | None = col(
+        "provider price as it stands in the level: seen, held or carried", unit="USD/GPU/h", ge=0, le=1000
+    )
+    observed_usd_per_gpu_hour: float | None = col(
+        "provider price really seen that day; null when there was none", unit="USD/GPU/h", ge=0, le=1000
+    )
     offer_count: int | None = col("eligible offers behind it", ge=0)
     sku_count: int | None = col("distinct SKUs behind it", ge=0)
     region_count: int | None = col("distinct regions behind it", ge=0)
     host_count: int | None = col("distinct hosts behind it, for order books", ge=0)
     gpu_count: float | None = col("GPUs on offer, for order books", ge=0)
-    is_carried: bool | None = col("last real price held over an outage")
-    last_real_date: dt.date | None = col("day of the last price that was really seen")
+    is_carried: bool = col("nothing seen: the last real price stands, at most 3 days")
+    is_held: bool = col("a screen doubts the price seen: the last real price stands, at most 3 days")
+    last_real_date: dt.date | None = col("day of the price that stands")
     screens: str | None = col("screens that flagged it, separated by blanks")
-    passes: bool = col("may enter the level")
-    method: str | None = col("list_median, reference_shape or book_median")
-    method_version: str = col("version of the method page")
+    passes: bool = col("stands in the level")
+    method: str | None = col("list_median or book_median", one_of=("list_median", "book_median"))
 
 
 class GpuPriceIndex(FactVersions, Provenance, table=True):
-    """Level and chained change of one series on one day, with its panel, spread and composition effect."""
+    """Level and chained change of one series on one day, with its panel, spread and composition effect.
+
+    A published row is never revised; see `gpu_price_daily`.
+    """
 
     __tablename__ = "gpu_price_index"
     __table_args__ = table_info(
         "market",
-        "GPU price index. Grain: day and series. Key: date, series, method_version, source, known_at.",
+        "GPU price index. Grain: day, series, method. Key: date, series, method_version, source, known_at.",
         kind="fact",
         fact_key=("date", "series", "method_version"),
         value=("level_usd_per_gpu_hour", "index_value", "provider_count"),
         checks=(
-            ("level_needs_a_panel", "critical", "level_usd_per_gpu_hour is not null and provider_count < 1"),
+            ("level_needs_a_panel", "critical", "level_usd_per_gpu_hour is not null and provider_count < 5"),
+            ("index_needs_a_level", "critical", "(index_value is null) <> (level_usd_per_gpu_hour is null)"),
             ("no_level_without_a_reason", "critical", "level_usd_per_gpu_hour is null and no_level_reason is null"),
             ("quartiles_in_order", "critical", "p25_usd_per_gpu_hour > p75_usd_per_gpu_hour"),
+            (
+                "level_within_its_panel",
+                "critical",
+                "level_usd_per_gpu_hour not between low_usd_per_gpu_hour - 1e-9 and high_usd_per_gpu_hour + 1e-9",
+            ),
+            ("link_needs_a_match", "critical", "(link_log is not null) <> (matched_count > 0)"),
         ),
     )
 
     date: dt.date = col("day, UTC", key=True)
-    series: str = col("accelerator_id/segment/price_kind, or a named headline", key=True)
+    series: str = col(
+        "accelerator_id/segment/price_kind, with /12m for a term, or accelerator_id/headline/on_demand", key=True
+    )
     method_version: str = col("version of the method page", key=True)
     accelerator_id: str | None = col("ref.accelerators")
     segment: str | None = col("kind of market, or `headline`")
     price_kind: str | None = col("kind of promise", one_of=PRICE_KINDS)
+    term_months: int | None = col("commitment; 0 where there is none", unit="months", ge=0, le=120)
     level_usd_per_gpu_hour: float | None = col("central-third mean of provider prices", unit="USD/GPU/h", ge=0, le=1000)
-    index_value: float | None = col("winsorised matched-model Jevons chain, base 100", ge=0)
+    index_value: float | None = col("winsorised matched-model Jevons chain, 100 on base_date", ge=0)
     link_log: float | None = col("log change of the day on matched providers")
-    matched_count: int | None = col("providers really present on both days", ge=0)
+    link_status: str = col(
+        "base: the chain starts; linked; deferred: under half of the panel was seen, its changes wait; "
+        "unmatched: nobody to compare",
+        one_of=("base", "linked", "deferred", "unmatched"),
+    )
+    matched_count: int = col("providers in the link: really seen on both days", ge=0)
     provider_count: int = col("providers in the level", ge=0)
-    carried_count: int | None = col("of them carried over an outage", ge=0)
-    held_count: int | None = col("of them held by the jump screen", ge=0)
+    carried_count: int = col("of them carried over an outage", ge=0)
+    held_count: int = col("of them held by a screen", ge=0)
     p25_usd_per_gpu_hour: float | None = col("lower quartile of provider prices", unit="USD/GPU/h", ge=0)
     median_usd_per_gpu_hour: float | None = col("median of provider prices", unit="USD/GPU/h", ge=0)
     p75_usd_per_gpu_hour: float | None = col("upper quartile of provider prices", unit="USD/GPU/h", ge=0)
     low_usd_per_gpu_hour: float | None = col("lowest provider price", unit="USD/GPU/h", ge=0)
     high_usd_per_gpu_hour: float | None = col("highest provider price", unit="USD/GPU/h", ge=0)
-    composition_effect_ratio: float | None = col("level relative to base minus chain relative to base", unit="ratio")
+    composition_effect_ratio: float | None = col(
+        "chain over its value on reference_date minus level over its value there: what the panel's change did",
+        unit="ratio",
+    )
+    reference_date: dt.date | None = col("first day with a level in the month: chain and level agree there")
     base_date: dt.date | None = col("day on which index_value was 100 for this chain")
     contributors: str | None = col("providers in the level, separated by blanks")
     excluded: str | None = col("provider:reason of those left out, separated by blanks")
