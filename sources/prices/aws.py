@@ -15,7 +15,7 @@ from urllib.parse import quote
 from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices import aws_pricelist, karpenter
 from sources.prices.offers import parsed, quotes
-from sources.prices.reading import PriceSource, exact_json, head_of, seen_at, text_of
+from sources.prices.reading import PriceSource, exact_json, get_if_there, head_of, seen_at, text_of
 
 WEBSITE = "https://b0.p.awsstatic.com/pricing/2.0/meteredUnitMaps/ec2/USD/current/ec2-ondemand-without-sec-sel"
 SPOT_JS = "https://spot-price.s3.amazonaws.com/spot.js"
@@ -50,8 +50,7 @@ class Aws(PriceSource):
 
     def fetch(self, web: Web) -> Iterator[Payload]:
         for location, region in LOCATIONS.items():
-            answer = web.get(f"{WEBSITE}/{quote(location)}/Linux/index.json")
-            if answer:
+            if answer := get_if_there(web, f"{WEBSITE}/{quote(location)}/Linux/index.json"):
                 yield self.payload(answer, f"website/{region}")
         for url, stream in ((SPOT_JS, "spot.js"), (ADVISOR, "spot-advisor")):
             if answer := web.get(url):

@@ -5,12 +5,11 @@ Belongs here: GPU sizes. Does not belong here: anything without `gpu_info`. `vra
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices.offers import parsed, quotes
-from sources.prices.reading import PriceSource, exact_json, seen_at
+from sources.prices.reading import PriceSource, exact_json, key_from, seen_at
 
 SIZES = "https://api.digitalocean.com/v2/sizes"
 KEY_VARIABLE = "DIGITALOCEAN_TOKEN"
@@ -20,12 +19,8 @@ class DigitalOcean(PriceSource):
     """`gpu-prices/digitalocean`."""
 
     def fetch(self, web: Web) -> Iterator[Payload]:
-        key = os.environ.get(KEY_VARIABLE)
-        if key and (
-            answer := web.get(
-                SIZES, params={"per_page": "500"}, headers={"Authorization": f"Bearer {key}"}, conditional=False
-            )
-        ):
+        headers = {"Authorization": f"Bearer {key_from(KEY_VARIABLE)}"}
+        if answer := web.get(SIZES, params={"per_page": "500"}, headers=headers, conditional=False):
             yield self.payload(answer, "sizes")
 
     def shape(self, payload: Payload) -> Parsed:

@@ -6,13 +6,12 @@ a key the SkyPilot catalogue carries the same list.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from decimal import Decimal
 
 from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices.offers import parsed, quotes
-from sources.prices.reading import PriceSource, exact_json, seen_at
+from sources.prices.reading import PriceSource, exact_json, key_from, seen_at
 
 ENDPOINT = "https://cloud.lambda.ai/api/v1/instance-types"
 KEY_VARIABLE = "LAMBDA_API_KEY"
@@ -22,8 +21,8 @@ class Lambda(PriceSource):
     """`gpu-prices/lambda`."""
 
     def fetch(self, web: Web) -> Iterator[Payload]:
-        key = os.environ.get(KEY_VARIABLE)
-        if key and (answer := web.get(ENDPOINT, headers={"Authorization": f"Bearer {key}"}, conditional=False)):
+        headers = {"Authorization": f"Bearer {key_from(KEY_VARIABLE)}"}
+        if answer := web.get(ENDPOINT, headers=headers, conditional=False):
             yield self.payload(answer, "instance-types")
 
     def shape(self, payload: Payload) -> Parsed:

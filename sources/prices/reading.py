@@ -10,6 +10,7 @@ import calendar
 import datetime as dt
 import io
 import json
+import os
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,10 +20,23 @@ from typing import Any
 
 import polars as pl
 
-from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Reject, Response, Web
+from sources.base import (
+    Authority,
+    Cadence,
+    Landing,
+    NotConfiguredError,
+    Parsed,
+    ParseError,
+    Payload,
+    Reject,
+    Response,
+    Web,
+)
+from sources.http_errors import StatusError
 from sources.local_files import local_files, payload_of
 from sources.prices.offers import TABLE
 
+NOT_FOUND = 404
 _DAY = re.compile(r"(?<!\d)(20\d\d)-(\d\d)-(\d\d)(?!\d)")
 _MONTH = re.compile(r"(?<!\d)(20\d\d)-(\d\d)(?![\d-])")
 _YEAR = re.compile(r"(?<![\d-])(20\d\d)(?![\d-])")
@@ -108,6 +122,23 @@ class PriceSource:
     def shape(self, payload: Payload) -> Parsed:
         """The provider's own reader."""
         raise ParseError(f"{payload.url}: {self.name} has no reader for it")
+
+
+def get_if_there(web: Web, url: str) -> Response | None:
+    """A document that may be missing (404): None then, as when it is unchanged. Raises `FetchError` for the rest."""
+    try:
+        return web.get(url)
+    except StatusError as error:
+        if error.status == NOT_FOUND:
+            return None
+        raise
+
+
+def key_from(variable: str) -> str:
+    """A key from the environment. Raises `NotConfiguredError` when there is none."""
+    if key := os.environ.get(variable):
+        return key
+    raise NotConfiguredError(f"needs a key: set {variable}")
 
 
 def exact_json(payload: Payload) -> Any:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from sources.base import FetchError, Parsed, ParseError, Payload, Web
+from sources.base import Parsed, ParseError, Payload, Web
 from sources.prices.offers import parsed, with_defaults
 from sources.prices.providers import provider_of, segment_of
-from sources.prices.reading import PriceSource, csv_frame, seen_at
+from sources.prices.reading import PriceSource, csv_frame, get_if_there, seen_at
 
 CATALOGUE = "https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/v8"
 CLOUDS = ("lambda", "verda", "vast", "runpod", "fluidstack", "shadeform", "hyperbolic", "seeweb", "do", "nebius", "oci",
@@ -35,13 +35,8 @@ class SkyPilot(PriceSource):
 
     def fetch(self, web: Web) -> Iterator[Payload]:
         for cloud in CLOUDS:
-            try:
-                answer = web.get(f"{CATALOGUE}/{cloud}/vms.csv")
-            except FetchError as error:
-                if "404" in str(error):
-                    continue  # a cloud leaves the catalogue now and then
-                raise
-            if answer:
+            # A cloud leaves the catalogue now and then.
+            if answer := get_if_there(web, f"{CATALOGUE}/{cloud}/vms.csv"):
                 yield self.payload(answer, cloud)
 
     def shape(self, payload: Payload) -> Parsed:
