@@ -91,6 +91,15 @@ def test_on_an_earlier_day_later_figures_and_guidance_are_absent():
     assert before["next_guidance_mid_usd"] == 65e9
 
 
+def test_a_figure_repeated_by_a_later_filing_was_known_before():
+    again = financial(
+        entity="NVDA", metric="data_center_revenue", fiscal_period="FY26Q3", period_end="2025-10-26", millions=51215,
+        known_at="2026-11-18", source="sec-companyfacts",
+    )  # fmt: skip
+    row = one(build(more=[again]), "2026-12-01", "FY26Q3", "data_center_revenue")
+    assert (row["source"], f"{row['value_known_at']:%Y-%m-%d}") == ("sec-release", "2025-11-19")
+
+
 def test_versions_of_a_metric_are_separate_series():
     more = [
         financial(

@@ -40,6 +40,10 @@ with actuals as (
         definition, derivation, source, source_rank, certainty, form, accession, source_url, known_at
     from market.financials
     where metric like 'capex%' and period_basis = 'quarter' and value_usd is not null
+    -- A figure that a source of the same rank repeats later was known before.
+    qualify value_usd is distinct from lag(value_usd) over (
+        partition by entity, metric, definition_version, fiscal_period, source_rank order by known_at, source
+    )
 ),
 
 series as (

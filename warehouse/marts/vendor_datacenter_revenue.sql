@@ -55,6 +55,10 @@ actuals as (
             f.metric = 'revenue' or f.metric like 'data_center%' or f.metric like 'revenue_bu%'
             or f.metric = 'ai_semiconductor_revenue'
         )
+    -- A figure that a source of the same rank repeats later was known before.
+    qualify f.value_usd is distinct from lag(f.value_usd) over (
+        partition by f.entity, f.metric, f.definition_version, f.fiscal_period, f.source_rank order by f.known_at, f.source
+    )
 ),
 
 series as (
