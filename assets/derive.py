@@ -44,9 +44,26 @@ def _gpu_prices(frames: Frames, reference: Reference) -> dict[str, pl.DataFrame]
     return prices.derive(frames, lambda: reference("ref.fx_rates").collect(), reference("market.gpu_offers"))
 
 
+def _jobs(frames: Frames, reference: Reference) -> dict[str, pl.DataFrame]:
+    from assets import jobs
+
+    return jobs.derive(frames, reference)
+
+
+def _models(frames: Frames, reference: Reference) -> dict[str, pl.DataFrame]:
+    from assets import models
+
+    return models.derive(frames, reference)
+
+
 DERIVATIONS: dict[str, Callable[[Frames, Reference], dict[str, pl.DataFrame]]] = {
     "gpu-prices": _gpu_prices,
+    "job-mapping": _jobs,
+    "kubernetes": _jobs,
     "mlperf-inference": _mlperf,
     "mlperf-training": _mlperf,
+    "model-config": _models,
     "sec-companyfacts": _company_facts,
+    "slurm": _jobs,
+    "training-log": _models,
 }

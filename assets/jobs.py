@@ -15,16 +15,20 @@ _JOB = ("cluster", "scheduler", "job_id")
 _STAY = ("cluster", "job_id", "gpu_uuid")
 
 
-def derive(frames: Mapping[str, pl.DataFrame], reference: Callable[[str], pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def derive(frames: Mapping[str, pl.DataFrame], reference: Callable[[str], pl.LazyFrame]) -> dict[str, pl.DataFrame]:
     """Frames of telemetry.jobs and telemetry.job_gpus from the raw ones; other frames pass through.
 
     reference: reads a landed table, so that an attempt keeps its number and a stay its beginning.
     """
     out = {name: frame for name, frame in frames.items() if name not in {RAW_JOBS, RAW_DEVICES}}
     if RAW_JOBS in frames:
-        out[JOBS] = number_attempts(frames[RAW_JOBS], reference(JOBS))
+        ids = frames[RAW_JOBS].get_column("job_id").unique().to_list()
+        known = reference(JOBS).filter(pl.col("job_id").is_in(ids)).collect()
+        out[JOBS] = number_attempts(frames[RAW_JOBS], known)
     if RAW_DEVICES in frames:
-        out[JOB_GPUS] = merge_snapshot(frames[RAW_DEVICES], reference(JOB_GPUS))
+        clusters = frames[RAW_DEVICES].get_column("cluster").unique().to_list()
+        known = reference(JOB_GPUS).filter(pl.col("cluster").is_in(clusters)).collect()
+        out[JOB_GPUS] = merge_snapshot(frames[RAW_DEVICES], known)
     return {name: frame for name, frame in out.items() if frame.height}
 
 

@@ -17,7 +17,7 @@ _FILLED = ("params", "active_params", "embedding_params")
 _FIELDS = tuple(Shape.__dataclass_fields__)
 
 
-def derive(frames: Mapping[str, pl.DataFrame], _reference: Callable[[str], pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def derive(frames: Mapping[str, pl.DataFrame], _reference: Callable[[str], pl.LazyFrame]) -> dict[str, pl.DataFrame]:
     """The frames, with parameters counted where the dimensions allow it; unknown dimensions leave them null."""
     if MODELS not in frames:
         return dict(frames)

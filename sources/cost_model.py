@@ -81,14 +81,14 @@ class CostModelFile:
         try:
             document = tomllib.loads(payload.read().decode("utf-8"))
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ParseError(f"{payload.url}: not a TOML file: {error}") from None
+            raise ParseError(f"not a TOML file: {error}") from None
         cluster, zone, pools = document.get("cluster"), document.get("time_zone", "UTC"), document.get("pool")
         if not isinstance(cluster, str) or not isinstance(pools, list):
             raise ParseError(f'{payload.url}: a cost model needs cluster = "…" and [[pool]] tables')
         try:
             ZoneInfo(str(zone))
         except (KeyError, ValueError, OSError):
-            raise ParseError(f"{payload.url}: time_zone {zone!r} is unknown; write one like Europe/Berlin") from None
+            raise ParseError(f"time_zone {zone!r} is unknown; write one like Europe/Berlin") from None
         rows: list[dict[str, Any]] = []
         rejects: list[Reject] = []
         for number, pool in enumerate(pools):

@@ -63,7 +63,7 @@ class TrainingBenchmarks:
         rejects: list[Reject] = []
         rows = [*_foundry(text, rejects), *_maxtext(text, rejects)]
         if not rows and not rejects:
-            raise ParseError(f"{payload.url}: no throughput table found; the page may have moved")
+            raise ParseError("no throughput table found; the page may have moved")
         frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(
             pl.lit(payload.retrieved_at).cast(pl.Datetime("us", "UTC")).alias("known_at"),
             pl.lit(payload.url if payload.url.startswith("http") else None, pl.String).alias("source_url"),

@@ -59,14 +59,12 @@ class Kubernetes:
         try:
             document = json.loads(payload.read())
         except ValueError as error:
-            raise ParseError(f"{payload.url}: not JSON ({error}); export with kubectl get pods -o json") from None
+            raise ParseError(f"not JSON ({error}); export with kubectl get pods -o json") from None
         if isinstance(document, dict) and isinstance(document.get("pod_resources"), list):
             return _pod_resources(document["pod_resources"], payload)
         items = document.get("items") if isinstance(document, dict) else None
         if not isinstance(items, list):
-            raise ParseError(
-                f"{payload.url}: neither a pod list nor pod-resources; export with kubectl get pods -o json"
-            )
+            raise ParseError("neither a pod list nor pod-resources; export with kubectl get pods -o json")
         return _pods(items, payload)
 
 

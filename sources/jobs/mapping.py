@@ -64,9 +64,9 @@ class JobMapping:
         try:
             files = json.loads(payload.read())
         except ValueError:
-            raise ParseError(f"{payload.url}: not a bundle of mapping files; load the directory itself") from None
+            raise ParseError("not a bundle of mapping files; load the directory itself") from None
         if not isinstance(files, dict):
-            raise ParseError(f"{payload.url}: not a bundle of mapping files; load the directory itself")
+            raise ParseError("not a bundle of mapping files; load the directory itself")
         held = []
         rejects = []
         for name, text in files.items():

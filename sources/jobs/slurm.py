@@ -85,14 +85,14 @@ class Slurm:
         body = payload.read().decode("utf-8-sig", errors="replace")
         head = body.lstrip().split("\n", 1)[0]
         if head.startswith("#!"):
-            raise ParseError(f"{payload.url}: a script, not an export; run it and load what it prints")
+            raise ParseError("a script, not an export; run it and load what it prints")
         if head.startswith(("<", "{")):
-            raise ParseError(f"{payload.url}: starts with {head[:20]!r}; export with sacct --parsable2 and its header")
+            raise ParseError(f"starts with {head[:20]!r}; export with sacct --parsable2 and its header")
         if is_scontrol(body):
             return self._scontrol(body, payload)
         if is_sinfo(head):
             return Parsed({NODE_STATES: node_state_rows(body, payload.meta, payload.retrieved_at)})
-        cut = cut_table(body, payload.url)
+        cut = cut_table(body)
         rows, rejects = job_rows(cut.frame, payload.meta, payload.retrieved_at, payload.url.removeprefix("file:"))
         rejects += [Reject(JOBS, "fields_match_header", why, raw[:2000]) for why, raw in cut.refused]
         return Parsed({RAW_JOBS: rows} if rows.height else {}, rejects)

@@ -94,31 +94,31 @@ class Cut:
     layout: str
 
 
-def cut_table(body: str, url: str) -> Cut:
+def cut_table(body: str) -> Cut:
     """Find delimiter and layout and cut the text. Raises `ParseError` when neither is recognised."""
     lines = pl.Series("line", body.replace("\r\n", "\n").split("\n"))
     filled = lines.filter(lines.str.strip_chars() != "")
     if filled.is_empty():
-        raise ParseError(f"{url}: the export is empty; run the scheduler's command again")
+        raise ParseError("the export is empty; run the scheduler's command again")
     head = filled[0]
     delimiter = next((d for d in DELIMITERS if d in head), None)
     if delimiter is None:
-        raise ParseError(f"{url}: no delimiter found; export with sacct --parsable2 and its header")
+        raise ParseError("no delimiter found; export with sacct --parsable2 and its header")
     names = [_house(n) for n in head.split(delimiter)]
     if "job_id" in names and "state" in names:
         frame, refused = _records(lines.slice(_index_of(lines, head) + 1), delimiter, names)
         return Cut(frame, refused, "header")
-    return _headerless(filled, delimiter, url)
+    return _headerless(filled, delimiter)
 
 
-def _headerless(lines: pl.Series, delimiter: str, url: str) -> Cut:
+def _headerless(lines: pl.Series, delimiter: str) -> Cut:
     for layout, names in LAYOUTS.items():
         if delimiter.join(names).count(delimiter) != lines[0].count(delimiter):
             continue
         frame, refused = _records(lines, delimiter, list(names))
         if frame.height and frame.get_column("state").str.contains(_STATE_WORD).all():
             return Cut(frame, refused, layout)
-    raise ParseError(f"{url}: the columns are not known; export with a header (sacct --parsable2, without --noheader)")
+    raise ParseError("the columns are not known; export with a header (sacct --parsable2, without --noheader)")
 
 
 def _house(name: str) -> str:

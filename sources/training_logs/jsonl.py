@@ -33,7 +33,7 @@ _NUMBERS = (
     "skipped_steps",
 )
 PHASES = ("start_up", "data_stall", "exposed_communication", "checkpoint_save", "checkpoint_restore", "evaluation")
-_FACTS = (*DEGREES, *SHAPE, "global_batch", "gpus", "model_config_id", "precision")
+_FACTS = (*DEGREES, *SHAPE, "global_batch", "gpus", "model_config_id", "precision", "accelerator_id")
 
 
 class Jsonl:

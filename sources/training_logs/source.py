@@ -43,6 +43,7 @@ OPTIONS = (
     "gpus",
     "model_config_id",
     "precision",
+    "accelerator_id",
     "time_zone",
     "is_synthetic",
 )
@@ -52,7 +53,7 @@ class TrainingLog:
     """Logs of training runs, from local files.
 
     Options of `read`, each of which may be left out: cluster, job_id (else from `slurm-ID.out`, else the file
-    name), attempt, seq_len, global_batch, gpus, model_config_id, precision, time_zone of printed times (else UTC).
+    name), attempt, seq_len, global_batch, gpus, model_config_id, precision, accelerator_id, time_zone of printed times (else UTC).
     """
 
     name = "training-log"
@@ -83,12 +84,12 @@ class TrainingLog:
     def parse(self, payload: Payload) -> Parsed:
         """Steps and what else the log states. Raises `ParseError` when no dialect is found in it."""
         text = clean_text(payload.read())
-        dialect = _dialect(text, payload.url)
+        dialect = _dialect(text)
         reading = dialect.read(text)
         facts = {**reading.facts, **_stated(payload.meta)}
         steps = finish_steps(reading.steps, facts, payload.meta.get("time_zone", "UTC"))
         if steps.is_empty() and not reading.losses:
-            raise ParseError(f"{payload.url}: {dialect.framework} lines, but none states a step; nothing can be read")
+            raise ParseError(f"{dialect.framework} lines, but none states a step; nothing can be read")
         frames = {STEPS: _step_rows(steps, facts, payload, dialect.framework)}
         if reading.phases.height:
             frames[PHASES] = _phase_rows(reading, payload)
@@ -101,13 +102,13 @@ def _job_id(name: str) -> str:
     return found.group(1) if found else name.rsplit(".", 1)[0]
 
 
-def _dialect(text: str, url: str) -> Dialect:
+def _dialect(text: str) -> Dialect:
     if not text.strip():
-        raise ParseError(f"{url}: the log is empty; wait until the job has written to it")
+        raise ParseError("the log is empty; wait until the job has written to it")
     best = max(DIALECTS, key=lambda d: d.hits(text))
     if best.hits(text) == 0:
         known = ", ".join(d.framework for d in DIALECTS)
-        raise ParseError(f"{url}: no training step found; known are the logs of {known}")
+        raise ParseError(f"no training step found; known are the logs of {known}")
     return best
 
 
@@ -118,7 +119,7 @@ def _stated(meta: Mapping[str, str]) -> dict[str, Scalar]:
             if not meta[key].isdecimal() or int(meta[key]) < 1:
                 raise ParseError(f"option {key}={meta[key]!r} is not a whole number above 0")
             facts[key] = int(meta[key])
-    facts.update({k: meta[k] for k in ("model_config_id", "precision") if meta.get(k)})
+    facts.update({k: meta[k] for k in ("model_config_id", "precision", "accelerator_id") if meta.get(k)})
     return facts
 
 
@@ -159,7 +160,7 @@ def _phase_rows(reading: Reading, payload: Payload) -> pl.DataFrame:
 
 def _run_rows(facts: Mapping[str, Scalar], payload: Payload, framework: str) -> dict[str, pl.DataFrame]:
     """The run as the log sees it (scheduler `none`), and its model where the log states the shape."""
-    if not any(k in facts for k in (*DEGREES, *SHAPE, "gpus", "global_batch", "precision")):
+    if not any(k in facts for k in (*DEGREES, *SHAPE, "gpus", "global_batch", "precision", "accelerator_id")):
         return {}
     degrees = {k: facts[k] for k in DEGREES if k in facts}
     job = {
@@ -170,6 +171,7 @@ def _run_rows(facts: Mapping[str, Scalar], payload: Payload, framework: str) -> 
         "gpus_allocated": float(facts["gpus"]) if "gpus" in facts else None,
         "framework": framework,
         "precision": facts.get("precision"),
+        "accelerator_id": facts.get("accelerator_id"),
         "model_config_id": _model_id(facts),
         "config_hash": config_hash(facts),
         "known_at": payload.retrieved_at,

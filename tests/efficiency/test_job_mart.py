@@ -146,6 +146,13 @@ def test_an_unknown_mfu_says_why(changes, reason):
     assert out["mfu_unknown_reason"].startswith(reason)
 
 
+@pytest.mark.parametrize(("kind", "mfu", "hfu"), [("model", 0.5, None), ("hardware", None, 0.5)])
+def test_printed_tflops_are_divided_by_our_own_peak(kind, mfu, hfu):
+    stated = {"stated_tflops_per_gpu": 494.7, "stated_tflops_kind": kind, "stated_mfu_ratio": 0.99}
+    out = row(telemetry__training_steps=[step(2, 1.0, **stated), step(3, 1.0, **stated)])
+    assert (out["stated_mfu_ratio"], out["stated_hfu_ratio"]) == (mfu, hfu)
+
+
 def test_a_log_without_a_scheduler_is_a_job_too():
     out = row(telemetry__jobs=[])
     assert (out["scheduler"], out["state"], out["gpus"]) == ("none", "unknown", 2)

@@ -35,7 +35,7 @@ def empty(table: str) -> pl.DataFrame:
 
 
 def derived(out, known=empty):
-    return derive(out.frames, known)
+    return derive(out.frames, lambda table: known(table).lazy())
 
 
 def by_job(frame: pl.DataFrame) -> dict[str, dict]:

@@ -17,7 +17,7 @@ def test_counts_are_filled_where_dimensions_allow():
              "vocab": None, "is_gated_mlp": None},
         ]
     )  # fmt: skip
-    out = derive({"ref.model_configs": models, "x": models}, lambda _: models)
+    out = derive({"ref.model_configs": models, "x": models}, lambda _: models.lazy())
     filled = out["ref.model_configs"]
     assert filled["params"][0] / 1e9 == pytest.approx(8.03, abs=0.01)
     assert filled["embedding_params"][0] == 128256 * 4096
@@ -27,5 +27,5 @@ def test_counts_are_filled_where_dimensions_allow():
 
 def test_stated_counts_stay():
     models = pl.DataFrame([{"model_config_id": "a", "params": 5.0, "active_params": None, "layers": 1}])
-    filled = derive({"ref.model_configs": models}, lambda _: models)["ref.model_configs"]
+    filled = derive({"ref.model_configs": models}, lambda _: models.lazy())["ref.model_configs"]
     assert (filled["params"][0], filled["active_params"][0]) == (5.0, None)

@@ -44,7 +44,8 @@
 -- column mfu_unknown_reason: why there is no MFU
 -- column stated_tflops_per_gpu: TFLOP/s the log prints, warm-up left out [TFLOP/s]
 -- column stated_tflops_kind: whether the printed figure counts recompute (hardware) or not (model)
--- column stated_hfu_ratio: printed hardware TFLOP/s over the same peak [ratio]
+-- column stated_mfu_ratio: printed model TFLOP/s over the same peak, whatever peak the log divided by [ratio]
+-- column stated_hfu_ratio: printed hardware TFLOP/s, recompute counted, over the same peak [ratio]
 -- column tensor_active_mean_ratio: share of cycles a tensor pipe was active: an upper bound of HFU, no MFU [ratio]
 -- column contradicts_tensor_active: true where MFU exceeds that bound by more than five points
 -- column energy_kwh: energy of its GPUs over its time, by share [kWh]
@@ -342,6 +343,7 @@ select
     end as mfu_unknown_reason,
     round(stated_tflops_per_gpu, 6) as stated_tflops_per_gpu,
     stated_tflops_kind,
+    case when stated_tflops_kind = 'model' then round(stated_tflops_per_gpu / peak_dense_tflops, 6) end as stated_mfu_ratio,
     case when stated_tflops_kind = 'hardware' then round(stated_tflops_per_gpu / peak_dense_tflops, 6) end as stated_hfu_ratio,
     round(tensor_active, 6) as tensor_active_mean_ratio,
     achieved_tflops_per_gpu / peak_dense_tflops > tensor_active + 0.05 as contradicts_tensor_active,
