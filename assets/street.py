@@ -137,12 +137,16 @@ def _land_append(archive: Archive, lake: Lake, source: Source, report: StreetRep
 
 def _land_snapshot(archive: Archive, lake: Lake, source: Source, report: StreetReport, load_id: str) -> None:
     """Only the document seen last in each stream counts; it replaces what its source said before."""
-    newest: dict[str, Kept] = {}
-    for kept in sorted(archive.of_source(source.name), key=lambda k: (k.checked_at, k.retrieved_at)):
-        newest[kept.stream] = kept
+    newest = _seen_last(archive, source)
     wanted = [k for k in newest.values() if not _is_current(lake, source, k) and not _judged(k, source)]
     if wanted:
         _land_documents(archive, lake, source, wanted, report, load_id, whole=True)
+
+
+def _seen_last(archive: Archive, source: Source) -> dict[str, Kept]:
+    """The document of each stream that the source was last seen to hold."""
+    ordered = sorted(archive.of_source(source.name), key=lambda k: (k.checked_at, k.retrieved_at))
+    return {kept.stream: kept for kept in ordered}
 
 
 def _is_current(lake: Lake, source: Source, kept: Kept) -> bool:
@@ -274,9 +278,7 @@ def _unreadable(archive: Archive, lake: Lake, source: Source, kept: Kept, why: s
 
 def _still_blocked(archive: Archive, source: Source, report: StreetReport) -> None:
     """A stream whose newest document was refused earlier stays a failure until a good one arrives."""
-    newest: dict[str, Kept] = {}
-    for kept in archive.of_source(source.name):
-        newest[kept.stream] = kept
+    newest = _seen_last(archive, source)
     fresh = {p for one in report.landed for p in one.blocked_payloads}
     said = {url for url, _ in report.unreadable}
     for kept in newest.values():

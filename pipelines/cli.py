@@ -85,7 +85,7 @@ def guarded(call: Callable[[], Any]) -> int:
     except click.Abort:
         return 130
     except click.ClickException as error:
-        error.show()
+        _say(error.format_message())
         return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

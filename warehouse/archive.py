@@ -82,6 +82,7 @@ class Archive:
         blob, digest, size = self._write_blob(document)
         fault_point("archive:blob-written")
         meta = dict(document.meta or {})
+        now = _text(dt.datetime.now(dt.UTC))
         payload_id = _payload_id(document.source, document.url, digest, meta)
         with self._index() as db:
             known = db.execute("select 1 from payloads where payload_id = ?", (payload_id,)).fetchone()
@@ -89,13 +90,13 @@ class Archive:
                 db.execute(
                     "update payloads set checked_at = max(checked_at, ?), etag = coalesce(?, etag), "
                     "last_modified = coalesce(?, last_modified) where payload_id = ?",
-                    (_text(document.retrieved_at), document.etag, document.last_modified, payload_id),
+                    (now, document.etag, document.last_modified, payload_id),
                 )
             else:
                 flags = ",".join(self._flags(db, document, blob, size))
                 row = (
                     payload_id, document.source, document.stream, document.url, digest, size, document.media_type,
-                    _text(document.retrieved_at), _text(document.retrieved_at), document.status, document.etag,
+                    _text(document.retrieved_at), now, document.status, document.etag,
                     document.last_modified, json.dumps(meta, sort_keys=True), flags, "pending", "", 0,
                 )  # fmt: skip
                 _write_atomic(blob.with_name(f"{payload_id}.json"), json.dumps(dict(zip(_names(), row, strict=True))))

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,8 @@ class Lake:
                 path.mkdir(parents=True, exist_ok=True)
                 self._create(model, path)
             table = DeltaTable(str(path))
-            missing = [f for f in delta_schema(model).fields if f.name not in {g.name for g in table.schema().fields}]
+            stored = {f.name for f in table.schema().fields}
+            missing = [f for f in delta_schema(model).fields if f.name not in stored]
             if missing:
                 table.alter.add_columns(missing)
                 table = DeltaTable(str(path))
@@ -220,6 +222,7 @@ class Lake:
         return {qualified_name(m): self.open(m).version() for m in models if self.exists(m)}
 
 
+@cache
 def delta_schema(model: type[SQLModel]) -> DeltaSchema:
     """The Delta schema of a declaration, with meaning and unit as field metadata."""
     arrow = DeltaSchema.from_arrow(pl.DataFrame(schema=lake_schema(model)).to_arrow().schema)

@@ -111,12 +111,10 @@ def _publish_table(
         sql = view_of_files(lake, model, home.root)
         if sql:
             con.execute(f"create view {name} as {sql}")
-            for statement in comments(model, "view"):
-                con.execute(statement)
+            con.execute("; ".join(comments(model, "view")))
             return int(con.sql(f"select count(*) from {name}").fetchall()[0][0])
     con.execute(create_table(model))
-    for statement in comments(model):
-        con.execute(statement)
+    con.execute("; ".join(comments(model)))
     frame = given if given is not None else lake.scan(model).collect()
     if info["kind"] in ("fact", "dimension") and "is_latest" in table_of(model).columns:
         frame = with_versions(frame, model, authorities)
@@ -138,9 +136,9 @@ def _publish_mart(con: duckdb.DuckDBPyConnection, mart: Mart) -> int:
     except duckdb.Error as error:
         raise WarehouseError(f"{mart.name}.sql cannot be built: {_one_line(error)}") from error
     text = f"{mart.meaning} Grain: {mart.grain}. Key: {', '.join(mart.key)}."
-    con.execute(f"comment on table {name} is {quoted(text)}")
-    for column, meaning in mart.columns.items():
-        con.execute(f'comment on column {name}."{column}" is {quoted(meaning)}')
+    said = [f"comment on table {name} is {quoted(text)}"]
+    said += [f'comment on column {name}."{column}" is {quoted(meaning)}' for column, meaning in mart.columns.items()]
+    con.execute("; ".join(said))
     return int(con.sql(f"select count(*) from {name}").fetchall()[0][0])
 
 

@@ -13,6 +13,17 @@ from sources.base import Authority, Cadence, FetchError, Landing, Parsed, ParseE
 
 TABLE = "market.financials"
 AT = dt.datetime(2026, 9, 1, tzinfo=dt.UTC)
+# Where a load and a publish may be killed, in the order they are reached.
+POINTS = (
+    "archive:blob-written",
+    "land:candidate-written",
+    "land:gate-passed",
+    "land:quarantine-written",
+    "land:committed",
+    "publish:ledger-written",
+    "publish:built",
+    "publish:swapped",
+)
 
 
 class Figures:
@@ -67,7 +78,7 @@ class Figures:
         }
         if good:
             frame = frame.with_columns(
-                *(pl.lit(v).alias(k) for k, v in defaults.items() if k not in frame.columns),
+                *((pl.col(k).fill_null(v) if k in frame.columns else pl.lit(v)).alias(k) for k, v in defaults.items()),
                 pl.col("value").alias("value_usd"),
                 pl.col("period_end").str.to_date(),
                 pl.col("known_at").str.to_datetime(time_zone="UTC"),
@@ -93,5 +104,5 @@ def body(*rows: dict[str, object]) -> bytes:
 
 
 def many(count: int, factor: float = 1.0, known: str = "2026-05-01") -> list[dict[str, object]]:
-    """Figures of `count` periods around 1e10 USD."""
-    return [row("AAA", f"FY{i:02d}Q1", (1e10 + i * 1e7) * factor, known) for i in range(count)]
+    """Figures of `count` periods around 1e8 USD."""
+    return [row("AAA", f"FY{i:02d}Q1", (1e8 + i * 1e5) * factor, known) for i in range(count)]

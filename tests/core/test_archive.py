@@ -25,7 +25,7 @@ def test_same_bytes_again_only_move_checked_at(tmp_path: Path) -> None:
     again = archive.put(document(b"{}", at=AT + dt.timedelta(days=1)))
     assert again.payload_id == first.payload_id
     assert again.retrieved_at == first.retrieved_at == AT
-    assert again.checked_at == AT + dt.timedelta(days=1)
+    assert again.checked_at > first.checked_at
     assert len(archive.of_source("src")) == 1
 
 

@@ -12,13 +12,16 @@ import pytest
 
 from assets.street import receive
 from pipelines.reader import connect
-from tests.core.fakes import Figures, body, many, row
+from tests.core.fakes import Figures, body, many
+from warehouse import publish as module
 from warehouse.errors import WarehouseError
 from warehouse.export import export
 from warehouse.fingerprint import fingerprint
 from warehouse.home import Home
-from warehouse.lake import Lake
+from warehouse.lake import Counts, Lake, Load
+from warehouse.marts import Mart
 from warehouse.publish import publish
+from warehouse.schema import tables
 from warehouse.schema.financials import Financial
 
 SOURCES = pl.DataFrame(
@@ -45,6 +48,21 @@ def link_columns(frame: pl.DataFrame) -> pl.DataFrame:
 
 def put_out(at: Home) -> None:
     publish(at, SOURCES, {"telemetry.link_counters": link_columns})
+
+
+@pytest.fixture(autouse=True)
+def _few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publish only the tables these tests look at: they are about the file, not about what is in it."""
+    wanted = {n: m for n, m in tables().items() if n == "market.financials" or n.startswith("ops.")}
+    monkeypatch.setattr(module, "tables", lambda: wanted)
+    monkeypatch.setattr(module, "marts", list)
+
+
+def add_figure(at: Home, number: int) -> None:
+    """One more row straight into the lake: the gate is not what these tests are about."""
+    lake = Lake(at.lake)
+    more = lake.scan(Financial).collect().head(1).with_columns(pl.lit(f"FY{50 + number}Q1").alias("fiscal_period"))
+    lake.commit(Financial, [], lambda _h, _t: (more, Load(str(number), "test-figures", Counts(1, 1))))
 
 
 @pytest.fixture
@@ -78,7 +96,7 @@ def test_comments_reach_the_database(at: Home) -> None:
 
 
 def test_readers_never_fail_and_never_see_half_a_run(at: Home) -> None:
-    """Every publish adds one figure to five; a reader must see a count that some publish made, in every table."""
+    """Fifty publishes; every fifth adds a figure. A reader must see as many facts as the ledger says landed."""
     problems: list[str] = []
     done = threading.Event()
 
@@ -97,8 +115,7 @@ def test_readers_never_fail_and_never_see_half_a_run(at: Home) -> None:
     reader.start()
     for i in range(50):
         if i % 5 == 0:
-            source = Figures(body(*many(5), *(row("AAA", f"FY{50 + k}Q1", 1e10) for k in range(i // 5 + 1))))
-            receive(at, source, source.payloads())
+            add_figure(at, i)
         put_out(at)
     done.set()
     reader.join()
@@ -131,7 +148,7 @@ def test_export_needs_nothing_of_the_home(at: Home, tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "out" / "warehouse.duckdb"), read_only=True) as con:
         assert con.sql("select count(*) from market.financials").fetchall() == [(5,)]
         assert con.sql("select is_stale from ops.about").fetchall() == [(None,)]
-        assert con.sql("select count(*) from duckdb_columns() where comment is not null").fetchall()[0][0] > 100
+        assert con.sql("select count(*) from duckdb_columns() where comment is not null").fetchall()[0][0] > 60
 
 
 def test_export_leaves_out_what_may_not_be_given_to_others(at: Home, tmp_path: Path) -> None:
@@ -140,13 +157,10 @@ def test_export_leaves_out_what_may_not_be_given_to_others(at: Home, tmp_path: P
 
 
 def test_a_failing_mart_leaves_the_last_file(at: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    from warehouse import publish as module
-    from warehouse.marts import Mart
-
     before = at.database.read_bytes()
     bad = Mart("bad", "m", "g", ("k",), (), {}, "select no_such_column from market.financials")
     monkeypatch.setattr(module, "marts", lambda: [bad])
-    with pytest.raises(WarehouseError, match="bad.sql cannot be built"):
+    with pytest.raises(WarehouseError, match=r"bad\.sql cannot be built"):
         put_out(at)
     assert at.database.read_bytes() == before
     assert list(at.root.glob(".publish-*")) == []

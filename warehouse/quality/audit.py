@@ -78,7 +78,7 @@ def _blocked(con: duckdb.DuckDBPyConnection) -> list[Finding]:
     """Streams whose newest document was blocked or unreadable, with the rules and rows that decided."""
     rows = con.sql(
         "select source, stream, url, status, reason from ops.payloads "
-        "qualify row_number() over (partition by source, stream order by retrieved_at desc, payload_id desc) = 1"
+        "qualify row_number() over (partition by source, stream order by checked_at desc, retrieved_at desc) = 1"
     ).fetchall()
     findings = []
     for source, stream, url, status, reason in rows:

@@ -1,0 +1,152 @@
+"""What goes wrong is said in one line with a non-zero exit, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.core.console import Answer, Console
+from warehouse.home import Home
+from warehouse.lake import Lake
+from warehouse.schema.ops import QuarantineRecord
+
+
+def one_line(answer: Answer) -> str:
+    """The complaint; fails where it is not exactly one line or a traceback."""
+    lines = [line for line in answer.err.splitlines() if line.strip()]
+    assert len(lines) == 1, answer.err
+    assert "Traceback" not in answer.err
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "says"),
+    [
+        ("CIK0001045810.json", b"", "empty"),
+        (
+            "CIK0001045810.json",
+            b"<!DOCTYPE html><html><body>Undeclared Automated Tool</body></html>",
+            "refusal page of EDGAR",
+        ),
+        ("CIK0001045810.json", b'{"cik": 1045810, "entityName": "NVIDIA CORP", "facts": {"us-ga', "breaks off"),
+        ("CIK0001045810.json", b'{"cik": 320193, "entityName": "Apple Inc.", "facts": {}}', "CIK"),
+    ],
+    ids=["empty", "html", "truncated", "wrong company"],
+)
+def test_a_document_that_cannot_be_read(
+    almanac: Console, home: Path, tmp_path: Path, name: str, body: bytes, says: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(body)
+    answer = almanac("load", "sec-companyfacts", path, "--home", home)
+    assert answer.code == 1
+    assert says.lower() in one_line(answer).lower()
+    kept = Lake(Home.at(home).lake).scan(QuarantineRecord).collect()
+    assert kept.height == 1
+
+
+def test_an_unknown_source_names_the_nearest(almanac: Console, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("{}")
+    answer = almanac("load", "sec-company-facts", tmp_path / "x", "--home", home)
+    assert answer.code == 2
+    assert "did you mean sec-companyfacts" in one_line(answer)
+
+
+def test_a_path_that_does_not_exist(almanac: Console, home: Path) -> None:
+    answer = almanac("load", "sec-companyfacts", home / "nothing.json", "--home", home)
+    assert answer.code == 2
+    assert "does not exist" in answer.err
+
+
+def test_an_unknown_command_names_the_nearest(almanac: Console) -> None:
+    answer = almanac("chek")
+    assert answer.code == 2
+    assert "did you mean `almanac check`" in answer.err
+
+
+def test_asking_before_anything_ran(almanac: Console, home: Path) -> None:
+    for command in (["sql", "select 1"], ["check"], ["export", "--to", home / "x"], ["report"]):
+        answer = almanac(*command, "--home", home)
+        assert answer.code == 2
+        assert "run `almanac run` first" in one_line(answer)
+
+
+def test_a_home_that_cannot_be_written(almanac: Console, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    answer = almanac("run", "--offline", "--home", tmp_path / "file" / "home")
+    assert answer.code == 2
+    assert "choose another place with --home" in one_line(answer)
+
+
+def test_a_disk_that_is_full(almanac: Console, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(home))
+
+    monkeypatch.setattr("warehouse.archive.os.fsync", full)
+    (tmp_path / "x.json").write_text("{}")
+    answer = almanac("load", "sec-companyfacts", tmp_path / "x.json", "--home", home)
+    assert answer.code == 2
+    assert "No space left on device" in one_line(answer)
+    assert list(Home.at(home).archive.rglob("*.zst")) == []
+
+
+def test_a_published_file_of_another_version(almanac: Console, home: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(home / "warehouse.duckdb")) as con:
+        con.execute("create table something (a int)")
+    answer = almanac("sql", "select 1", "--home", home)
+    assert answer.code == 2
+    assert "`almanac run` builds it again" in one_line(answer)
+
+
+def test_a_published_file_that_is_no_database(almanac: Console, home: Path) -> None:
+    (home / "warehouse.duckdb").write_bytes(b"not a database" * 1000)
+    answer = almanac("sql", "select 1", "--home", home)
+    assert answer.code == 2
+    assert "`almanac run` builds it again" in one_line(answer)
+
+
+def test_a_corrupt_delta_log(almanac: Console, home: Path, tmp_path: Path) -> None:
+    at = Home.at(home).prepare()
+    log = at.lake / "market" / "financials" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text("{broken")
+    (tmp_path / "x.json").write_text("{}")
+    answer = almanac("load", "sec-companyfacts", tmp_path / "x.json", "--home", home)
+    assert answer.code == 2
+    assert "market.financials" in one_line(answer)
+
+
+def test_a_query_with_a_mistake_is_one_line(almanac: Console, home: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(home / "warehouse.duckdb")) as con:
+        con.execute("create schema ops; create table ops.build (build_id text)")
+    answer = almanac("sql", "selec 1", "--home", home)
+    assert answer.code == 2
+    assert "syntax error" in one_line(answer)
+
+
+def test_sql_cannot_write(almanac: Console, home: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(home / "warehouse.duckdb")) as con:
+        con.execute("create schema ops; create table ops.build (build_id text)")
+    answer = almanac("sql", "drop table ops.build", "--home", home)
+    assert answer.code == 2
+    assert "read-only" in one_line(answer)
+
+
+def test_json_output_is_json(almanac: Console, home: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(home / "warehouse.duckdb")) as con:
+        con.execute("create schema ops; create table ops.build (build_id text)")
+    answer = almanac(
+        "sql", "select 1 as a, date '2026-01-02' as d, 1.5::decimal(4,1) as x", "--format", "json", "--home", home
+    )
+    assert json.loads(answer.out) == [{"a": 1, "d": "2026-01-02", "x": 1.5}]
