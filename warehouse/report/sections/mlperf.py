@@ -15,7 +15,7 @@ from warehouse.report.view import AS_OF, CERTAINTY, SOURCE, Column, View
 
 RESULTS = """
 select round, organization, system_desc_id, benchmark, benchmark_id, division, submitter, system,
-    coalesce(a.part, accelerator, r.accelerator_id, 'not stated') as part, accelerator_count, minutes, mfu_ratio, mfu_reason,
+    coalesce(a.part, accelerator, r.accelerator_id, 'not stated') as part, accelerator_count, minutes, mfu_ratio, mfu_is_upper_bound,
     accelerator_count * minutes / 60 as accelerator_hours, source, source_name, source_url, source_rank, certainty, known_at
 from market.mlperf_results as r
 left join (
@@ -185,6 +185,7 @@ def utilisation(view: View, rows: list[Row]) -> Iterator[Html]:
         )
         return
     parts = sorted({r["part"] for r in known})
+    kinds = [view.say("MFU", "MFU"), view.say("at most (padding counted as work)", "上限（填充计入运算）")]
     shown = [
         {
             "a": r["part"],
@@ -193,10 +194,11 @@ def utilisation(view: View, rows: list[Row]) -> Iterator[Html]:
             "r": r["round"],
             "n": r["accelerator_count"],
             "s": r["submitter"],
+            "k": kinds[bool(r["mfu_is_upper_bound"])],
         }
         for r in known
     ]
-    best = max(known, key=lambda r: r["mfu_ratio"])
+    best = max(known, key=lambda r: (not r["mfu_is_upper_bound"], r["mfu_ratio"]))
     yield view.finding(
         view.say(
             f"MFU from the logs: up to {text.percent(best['mfu_ratio'], 0)} of the dense BF16 peak ({best['part']}, {best['benchmark_id']})",
@@ -204,7 +206,7 @@ def utilisation(view: View, rows: list[Row]) -> Iterator[Html]:
         )
     )
     chart = (
-        charts.base(shown, "a", "u", "b", "r", "n", "s", height=charts.rows_high(len(parts), 32))
+        charts.base(shown, "a", "u", "b", "r", "n", "s", "k", height=charts.rows_high(len(parts), 32))
         .mark_point(filled=True, size=80, opacity=0.85)
         .encode(
             y=alt.Y("a:N", title=None, sort=parts, axis=alt.Axis(grid=True)),
@@ -215,6 +217,7 @@ def utilisation(view: View, rows: list[Row]) -> Iterator[Html]:
                 scale=alt.Scale(zero=True),
             ),
             color=alt.Color("r:N", title=None),
+            shape=alt.Shape("k:N", title=None, scale=alt.Scale(domain=kinds, range=["circle", "triangle-left"])),
             tooltip=[
                 "s:N",
                 "a:N",
