@@ -124,6 +124,25 @@ def reports(web: Web, source: str, tickers: Sequence[str]) -> Iterator[Payload]:
                 )
 
 
+def monthly_reports(web: Web, source: str) -> Iterator[Payload]:
+    """TSMC's newest monthly 6-K: the form has no items, the file name says what it is. Raises `FetchError`."""
+    company = BY_TICKER["TSM"]
+    page = web.get(f"https://data.sec.gov/submissions/CIK{company.cik10}.json", conditional=False, max_bytes=MAX_BYTES)
+    named = [f for f in (_listed(page) if page else []) if f.form == "6-K" and "revenue" in f.primary_document.lower()]
+    for filed in named[:NEWEST]:
+        document = web.get(filing_url(company.cik, filed.accession) + filed.primary_document, max_bytes=MAX_BYTES)
+        if document is not None:
+            yield Payload(
+                source,
+                document.url,
+                document.retrieved_at,
+                document.media_type,
+                document.body,
+                "TSM",
+                meta=_meta(company, filed),
+            )
+
+
 def everything_filed(web: Web, company: Company) -> Iterator[Filed]:
     """Every filing of a company, older pages included, newest first."""
     page = web.get(f"https://data.sec.gov/submissions/CIK{company.cik10}.json", conditional=False, max_bytes=MAX_BYTES)

@@ -119,3 +119,31 @@ class Guidance(FactVersions, Provenance, table=True):
     known_at_precision: str | None = col(
         "`second` where the acceptance time is known, else `day`; `retrieved`: not later than", one_of=PRECISIONS
     )
+
+
+class Estimate(FactVersions, Provenance, table=True):
+    """One estimate of the user, or a consensus the user holds, for one metric and period.
+
+    It is never mixed with guidance: a surprise against it is computed only where a question asks for it.
+    """
+
+    __tablename__ = "estimates"
+    __table_args__ = table_info(
+        "market",
+        "Estimates from the user's own files. Grain: one company, metric, definition version, period, named estimate "
+        "and day. Key: entity, metric, definition_version, fiscal_period, estimate_name, source, known_at.",
+        kind="fact",
+        fact_key=("entity", "metric", "definition_version", "fiscal_period", "estimate_name"),
+        value=("value_usd", "low_usd", "high_usd"),
+        checks=(("estimate_in_range", "warning", "value_usd < low_usd or value_usd > high_usd"),),
+    )
+
+    entity: str = col("ticker of the company", key=True)
+    metric: str = col("metric of `market.financials` that is estimated", key=True)
+    definition_version: str = col("cut of the metric", key=True)
+    fiscal_period: str = col("`FY27Q2`, `FY27` or `CY2027`", key=True)
+    estimate_name: str = col("whose estimate, as the user calls it", key=True)
+    value_usd: float = col("the estimate", unit="USD", ge=0, le=5e12)
+    low_usd: float | None = col("lowest of the estimates it sums up", unit="USD", ge=0, le=5e12)
+    high_usd: float | None = col("highest of the estimates it sums up", unit="USD", ge=0, le=5e12)
+    analyst_count: int | None = col("number of estimates it sums up", ge=0, le=10000)
