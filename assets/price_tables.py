@@ -1,0 +1,121 @@
+"""The price tables brought up to date: derive, keep what is published, land what is new.
+
+Belongs here: which derived rows are new, and their landing through the gate. Does not belong here: how a price or a
+level is made, Dagster. A day is derived once it is over (UTC); what has been published for it is never changed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import uuid
+from collections.abc import Sequence
+
+import polars as pl
+from sqlmodel import SQLModel
+
+from assets.landing import Landed, Part, land
+from assets.price_chain import FIXING
+from assets.price_daily import KEY, daily_prices
+from assets.price_daily import TABLE as DAILY
+from assets.price_index import TABLE as INDEX
+from assets.price_index import finished, unpublished
+from assets.price_method import METHOD_VERSION, SOURCE
+from warehouse.home import Home
+from warehouse.lake import Lake
+from warehouse.schema import tables
+from warehouse.schema.declare import key_of, lake_schema, qualified_name
+from warehouse.schema.prices import GpuOffer, GpuPriceDaily, GpuPriceIndex
+
+VERSION = 1
+LATE = "came in after the index of its day was published, and is not in it"
+MODELS: tuple[type[SQLModel], ...] = (GpuPriceDaily, GpuPriceIndex)
+
+
+def build_price_tables(
+    offers: pl.DataFrame,
+    existing_index: pl.DataFrame,
+    existing_daily: pl.DataFrame | None = None,
+    *,
+    now: dt.datetime,
+) -> dict[str, pl.DataFrame]:
+    """New rows of `market.gpu_price_daily` and `market.gpu_price_index`, by table name.
+
+    offers: rows of `market.gpu_offers`. existing_index, existing_daily: what has been published, any method version.
+    now: the moment of the run; days that are not over yet are left for a later one. What was published stays, also
+    when offers of its day arrive later. Only a day that had no level for want of providers may still get one; that
+    row is known since `now`.
+    """
+    index = _of_method(existing_index)
+    daily = _of_method(pl.DataFrame(schema=lake_schema(GpuPriceDaily)) if existing_daily is None else existing_daily)
+    seen = offers.filter(pl.col("observed_at").dt.date() < now.astimezone(dt.UTC).date())
+    valued = index.filter(pl.col("level_usd_per_gpu_hour").is_not_null()).select(FIXING)
+    derived = daily_prices(seen, daily).join(daily, on=KEY, how="anti")
+    fresh = (
+        derived.join(valued.with_columns(is_late=pl.lit(value=True)), on=FIXING, how="left")
+        .with_columns(notes=pl.when("is_late").then(pl.lit(LATE)).otherwise("notes"))
+        .select(derived.columns)
+        .sort(KEY)
+    )
+    whole = pl.concat([daily.select(derived.columns), fresh])
+    if whole.is_empty():
+        return {DAILY: fresh, INDEX: pl.DataFrame(schema=lake_schema(GpuPriceIndex))}
+    known = unpublished(whole)
+    has_level = pl.col("level_usd_per_gpu_hour").is_not_null()
+    without = index.select(FIXING).unique().join(valued, on=FIXING, how="anti").with_columns(waited=pl.lit(value=True))
+    new = known.join(valued, on=FIXING, how="anti").join(without, on=FIXING, how="left")
+    rows = finished(new.filter(pl.col("waited").is_null() | has_level), known, index)
+    since = pl.when("waited").then(pl.lit(now).cast(pl.Datetime("us", "UTC"))).otherwise("known_at")
+    known_since = rows.join(without, on=FIXING, how="left").with_columns(known_at=since).select(rows.columns)
+    return {DAILY: fresh, INDEX: known_since.sort("date", "series")}
+
+
+def _of_method(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.filter(pl.col("method_version") == METHOD_VERSION)
+
+
+def land_price_tables(home: Home, *, load_id: str = "", now: dt.datetime | None = None) -> list[Landed]:
+    """Derive what is new from the lake's offers and land it; nothing is read twice and nothing lands twice.
+
+    now: the moment that decides which days are over. Daily prices land first, so that a run that stops in between
+    leaves the index to be derived from them.
+    """
+    lake = Lake(home.lake)
+    moment = now or dt.datetime.now(dt.UTC)
+    offers = lake.scan(GpuOffer).select(OFFER_COLUMNS).collect()
+    if offers.is_empty():
+        return []
+    built = build_price_tables(
+        offers, lake.scan(GpuPriceIndex).collect(), lake.scan(GpuPriceDaily).collect(), now=moment
+    )
+    landed = []
+    for name in (DAILY, INDEX):
+        if built[name].height:
+            landed.append(_land(lake, tables()[name], built[name], load_id or uuid.uuid4().hex))
+            if landed[-1].reason:
+                break
+    return landed
+
+
+def refresh_prices(home: Home, *, now: dt.datetime | None = None) -> dict[str, int]:
+    """Bring both price tables up to date: rows landed by table. Nothing new lands nothing."""
+    counts = {qualified_name(model): 0 for model in MODELS}
+    for one in land_price_tables(home, now=now):
+        counts[one.table] += one.counts.landed
+    return counts
+
+
+OFFER_COLUMNS: Sequence[str] = (
+    "observed_at", "provider", "segment", "sku", "offer_id", "region", "zone", "operating_system", "price_kind",
+    "term_months", "accelerator_id", "gpu_count", "price_usd_per_gpu_hour", "available", "host_id", "machine_id",
+    "is_verified", "reliability_ratio", "index_eligible", "source", "source_name",
+)  # fmt: skip
+
+
+def _land(lake: Lake, model: type[SQLModel], rows: pl.DataFrame, load_id: str) -> Landed:
+    """One batch, known by the keys of its rows. It is a stream of its own: a first load and a day differ in size."""
+    digest = hashlib.sha256(rows.select(key_of(model)).write_csv().encode()).hexdigest()[:16]
+    first, last = rows.select(pl.col("date").min().cast(pl.String), last=pl.col("date").max().cast(pl.String)).row(0)
+    batch = f"{SOURCE}/{METHOD_VERSION}/{first}/{last}/{rows.height}-{digest}"
+    part = Part(batch, batch, None, rows.select(lake_schema(model).names()))
+    return land(lake, model, SOURCE, [part], load_id=load_id, version=VERSION)
