@@ -36,30 +36,9 @@ _SPAN: Final = ["cluster", "gpu_uuid", "from_us", "to_us"]
 
 
 def ladder_day(tables: Mapping[str, pl.DataFrame], day: dt.date, *, is_synthetic: bool) -> pl.DataFrame:
-    """Rows of telemetry.ladder_daily for one day.
-
-    tables, by qualified name and each of one kind (synthetic or not): telemetry.inventory, node_states, gpu_events,
-    job_gpus and jobs (newest versions), training_steps and job_phases of the jobs that ran that day (whole, since a
-    rollback reaches back), gpu_minutes of the day. Idle power is learned from the minutes given.
-    """
+    """Rows of telemetry.ladder_daily for one UTC day; `tables` as `ladder_window` takes them."""
     start = int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp() * 1e6)
-    end = start + DAY_US
-    boards = _boards(tables["telemetry.inventory"], end)
-    capacity = _clip(boards.select(_SPAN), start, end)
-    jobs = _attempts(tables["telemetry.jobs"], end)
-    stays = _clip(_stays(tables["telemetry.job_gpus"], jobs, boards, tables["telemetry.inventory"], end), start, end)
-    minutes = tables["telemetry.gpu_minutes"]
-    timelines = job_timelines(
-        jobs, tables["telemetry.training_steps"], tables["telemetry.job_phases"], _throttled(minutes, stays)
-    )
-    rungs = ladder(
-        capacity,
-        _clip(_down(tables["telemetry.node_states"], tables["telemetry.gpu_events"], boards, end), start, end),
-        stays,
-        _clip(idle_stretches(minutes, learn_idle_power(minutes)), start, end),
-        timelines,
-    )
-    return rungs.select(
+    return ladder_window(tables, start, start + DAY_US).select(
         "cluster",
         pl.lit(SOURCE).alias("source"),
         pl.lit(is_synthetic).alias("is_synthetic"),
@@ -68,6 +47,30 @@ def ladder_day(tables: Mapping[str, pl.DataFrame], day: dt.date, *, is_synthetic
         pl.col("attempt").fill_null(0),
         "rung",
         "gpu_us",
+    )
+
+
+def ladder_window(tables: Mapping[str, pl.DataFrame], start: int, end: int) -> pl.DataFrame:
+    """The ladder of a window in µs since 1970: a UTC day, or a calendar day of the zone in which cost is billed.
+
+    tables, by qualified name and each of one kind (synthetic or not): telemetry.inventory, node_states, gpu_events,
+    job_gpus and jobs (newest versions), training_steps and job_phases of the jobs that ran in the window (whole,
+    since a rollback reaches back), gpu_minutes of the window. Idle power is learned from the minutes given.
+    """
+    boards = _boards(tables["telemetry.inventory"], end)
+    capacity = _clip(boards.select(_SPAN), start, end)
+    jobs = _attempts(tables["telemetry.jobs"], end)
+    stays = _clip(_stays(tables["telemetry.job_gpus"], jobs, boards, tables["telemetry.inventory"], end), start, end)
+    minutes = tables["telemetry.gpu_minutes"]
+    timelines = job_timelines(
+        jobs, tables["telemetry.training_steps"], tables["telemetry.job_phases"], _throttled(minutes, stays)
+    )
+    return ladder(
+        capacity,
+        _clip(_down(tables["telemetry.node_states"], tables["telemetry.gpu_events"], boards, end), start, end),
+        stays,
+        _clip(idle_stretches(minutes, learn_idle_power(minutes)), start, end),
+        timelines,
     )
 
 
