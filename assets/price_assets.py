@@ -13,7 +13,7 @@ from assets.landing import merge_outcomes
 from assets.observed import CHECKS, OWNERS, check_result, chosen, column_schema, source_key
 from assets.price_daily import TABLE as DAILY
 from assets.price_index import TABLE as INDEX
-from assets.price_method import SOURCE
+from assets.price_method import INDEX_SOURCE
 from assets.price_tables import land_price_tables, refresh_prices
 from assets.street import StreetReport
 from sources.registry import all_sources
@@ -59,7 +59,7 @@ def price_asset() -> dg.AssetsDefinition:
     )  # fmt: skip
     def step(context: dg.AssetExecutionContext) -> Iterator[Any]:
         home: Home = context.resources.home.home()
-        report = StreetReport(SOURCE, landed=land_price_tables(home, load_id=context.run_id))
+        report = StreetReport(INDEX_SOURCE, landed=land_price_tables(home, load_id=context.run_id))
         for line in report.complaints():
             context.log.warning(line)
         context.resources.home.tell(report)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from assets import price_screens as screens
-from assets.price_method import HEADLINE, METHOD, METHOD_VERSION, SOURCE, Method
+from assets.price_method import DAILY_SOURCE, HEADLINE, METHOD, METHOD_VERSION, Method
 from assets.price_quotes import ABOUT, CELL, feed_name, provider_quotes
 from assets.price_screens import Quotes, Verdicts
 from warehouse.schema.declare import lake_schema
@@ -168,7 +168,7 @@ def finished(rows: pl.DataFrame, method: Method = METHOD) -> pl.DataFrame:
             .then(pl.concat_str("screens", pl.lit("cross_section"), separator=" ", ignore_nulls=True))
             .otherwise("screens"),
             method_version=pl.lit(METHOD_VERSION),
-            source=pl.lit(SOURCE),
+            source=pl.lit(DAILY_SOURCE),
             source_name=pl.lit(f"market.gpu_offers by the price index method {METHOD_VERSION}"),
             known_at=fixed_at(),
         )

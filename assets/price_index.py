@@ -13,7 +13,7 @@ import polars as pl
 from assets.price_chain import FIXING, links
 from assets.price_daily import fixed_at, headline_name, in_headline
 from assets.price_level import capped_weights, central_third
-from assets.price_method import HEADLINE, METHOD, METHOD_VERSION, SOURCE, Method
+from assets.price_method import HEADLINE, INDEX_SOURCE, METHOD, METHOD_VERSION, Method
 from warehouse.schema.declare import lake_schema
 from warehouse.schema.prices import GpuPriceIndex
 
@@ -150,7 +150,7 @@ def finished(
         _with_composition(valued, said)
         .with_columns(
             method_version=pl.lit(METHOD_VERSION),
-            source=pl.lit(SOURCE),
+            source=pl.lit(INDEX_SOURCE),
             source_name=pl.lit(f"market.gpu_price_daily by the price index method {METHOD_VERSION}"),
             known_at=fixed_at(),
         )

@@ -11,7 +11,9 @@ import json
 import math
 from dataclasses import dataclass
 
-SOURCE = "price-index"
+# Provider prices stay as close to their lists as the lists themselves; the index is our own statistic.
+DAILY_SOURCE = "price-daily"
+INDEX_SOURCE = "price-index"
 METHOD_VERSION = "2026-11"
 HEADLINE = "headline"
 

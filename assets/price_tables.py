@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 from sqlmodel import SQLModel
@@ -20,7 +20,7 @@ from assets.price_daily import KEY, daily_prices
 from assets.price_daily import TABLE as DAILY
 from assets.price_index import TABLE as INDEX
 from assets.price_index import finished, unpublished
-from assets.price_method import METHOD_VERSION, SOURCE
+from assets.price_method import DAILY_SOURCE, INDEX_SOURCE, METHOD_VERSION
 from warehouse.home import Home
 from warehouse.lake import Lake
 from warehouse.schema import tables
@@ -29,7 +29,7 @@ from warehouse.schema.prices import GpuOffer, GpuPriceDaily, GpuPriceIndex
 
 VERSION = 1
 LATE = "came in after the index of its day was published, and is not in it"
-MODELS: tuple[type[SQLModel], ...] = (GpuPriceDaily, GpuPriceIndex)
+SOURCES: Mapping[str, str] = {DAILY: DAILY_SOURCE, INDEX: INDEX_SOURCE}
 
 
 def build_price_tables(
@@ -99,7 +99,7 @@ def land_price_tables(home: Home, *, load_id: str = "", now: dt.datetime | None 
 
 def refresh_prices(home: Home, *, now: dt.datetime | None = None) -> dict[str, int]:
     """Bring both price tables up to date: rows landed by table. Nothing new lands nothing."""
-    counts = {qualified_name(model): 0 for model in MODELS}
+    counts = dict.fromkeys(SOURCES, 0)
     for one in land_price_tables(home, now=now):
         counts[one.table] += one.counts.landed
     return counts
@@ -116,6 +116,7 @@ def _land(lake: Lake, model: type[SQLModel], rows: pl.DataFrame, load_id: str) -
     """One batch, known by the keys of its rows. It is a stream of its own: a first load and a day differ in size."""
     digest = hashlib.sha256(rows.select(key_of(model)).write_csv().encode()).hexdigest()[:16]
     first, last = rows.select(pl.col("date").min().cast(pl.String), last=pl.col("date").max().cast(pl.String)).row(0)
-    batch = f"{SOURCE}/{METHOD_VERSION}/{first}/{last}/{rows.height}-{digest}"
+    source = SOURCES[qualified_name(model)]
+    batch = f"{source}/{METHOD_VERSION}/{first}/{last}/{rows.height}-{digest}"
     part = Part(batch, batch, None, rows.select(lake_schema(model).names()))
-    return land(lake, model, SOURCE, [part], load_id=load_id, version=VERSION)
+    return land(lake, model, source, [part], load_id=load_id, version=VERSION)

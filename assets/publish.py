@@ -15,6 +15,31 @@ from warehouse.publish import Compute, Published, publish
 
 def source_frame() -> pl.DataFrame:
     """One row for each registered source, as `ops.sources` wants it."""
+    return pl.concat([_registered(), pl.DataFrame(DERIVED, schema_overrides={"off_reason": pl.String})], how="diagonal")
+
+
+# What is computed here is no source to fetch, yet every row leads to one.
+DERIVED = [
+    {
+        "source": name,
+        "publisher": "GPU Almanac",
+        "homepage": "docs/price-index.md",
+        "licence": licence,
+        "terms": "computed here from market.gpu_offers",
+        "authority": "secondary",
+        "cadence": "daily",
+        "may_republish": may_republish,
+        "off_reason": "",
+        "tables": table,
+    }
+    for name, licence, may_republish, table in (
+        ("price-daily", "facts of the price lists behind it", False, "market.gpu_price_daily"),
+        ("price-index", "own statistic", True, "market.gpu_price_index"),
+    )
+]
+
+
+def _registered() -> pl.DataFrame:
     return pl.DataFrame(
         {
             "source": s.name,

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from assets.observed import OWNERS, PREVIEW_ROWS, source_key
+from assets.price_assets import PRICE_TABLES, table_key
 from assets.publish import publish_home
 from assets.telemetry import ROLLED, SPOOL, key_of
 from sources.registry import all_sources
@@ -24,7 +25,7 @@ GROUP = "published"
 
 def publish_asset() -> dg.AssetsDefinition:
     """The published file, its marts and the report: one step that depends on everything that lands."""
-    upstream = [*map(source_key, all_sources().values()), SPOOL, *map(key_of, ROLLED)]
+    upstream = [*map(source_key, all_sources().values()), SPOOL, *map(key_of, ROLLED), *map(table_key, PRICE_TABLES)]
     specs = [
         dg.AssetSpec(
             DATABASE,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.observed import freshness_assets, source_assets
+from assets.price_assets import price_asset
 from assets.published import publish_asset
 from assets.telemetry import telemetry_assets
 from pipelines.jobs import JOBS
@@ -16,7 +17,7 @@ from pipelines.schedules import SCHEDULES
 from pipelines.sensors import SENSORS
 
 defs = dg.Definitions(
-    assets=[*source_assets(), *telemetry_assets(), publish_asset(), *freshness_assets()],
+    assets=[*source_assets(), *telemetry_assets(), price_asset(), publish_asset(), *freshness_assets()],
     jobs=JOBS,
     schedules=SCHEDULES,
     sensors=SENSORS,

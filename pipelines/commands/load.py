@@ -30,6 +30,7 @@ def command(
     home_path: str | None,
 ) -> int:
     """Load PATHs (files or folders) as SOURCE, then publish. Loading the same file again changes nothing."""
+    from assets.price_tables import refresh_prices
     from assets.publish import publish_home
     from assets.reference import ensure_reference
     from assets.street import receive
@@ -47,6 +48,8 @@ def command(
     with told(f"loading {source.name}"):
         ensure_reference(home, but=source.name)
         report = receive(home, source, source.read(list(paths), given))
+        if "market.gpu_offers" in source.tables and report.rows_landed:
+            refresh_prices(home)
     if report.landed or not home.database.exists():
         with told("publishing"):
             publish_home(home)
