@@ -104,6 +104,16 @@ class View:
         ]
         return Html(f'<p class="origin">{text.join(parts, " · ")}</p>')
 
+    def own_origin(self, day: dt.date | dt.datetime | None, what: str, *, synthetic: bool) -> Html:
+        """The same line for what the own clusters report."""
+        parts = (
+            self.say("As of ", "截至 ") + text.day(day),
+            self.say("Source: ", "来源：") + what,
+            self.say("Certainty: ", "可信度：")
+            + (self.say("synthetic", "合成") if synthetic else self.say("measured", "实测")),
+        )
+        return Html(f'<p class="origin">{escape(" · ".join(parts))}</p>')
+
     def table(
         self, columns: Sequence[Column], rows: Sequence[Row], *, caption: str, folded: bool = False, most: int = 400
     ) -> Html:

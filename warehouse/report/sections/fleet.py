@@ -91,11 +91,7 @@ def block(view: View, row: Row) -> Iterator[Html]:
         )
     yield cards(view, row)
     hours = view.reader.rows(HOURS, **where)
-    origin = Html(
-        f'<p class="origin">{escape(view.say("As of", "截至"))} {text.day(row["last_date"])} · {escape(view.say("Source: ", "来源："))}'
-        f"{escape(row['source'])} (telemetry.gpu_hours) · {escape(view.say('Certainty: ', '可信度：'))}"
-        f"{escape(view.say('synthetic', '合成') if row['is_synthetic'] else view.say('measured', '实测'))}</p>"
-    )
+    origin = view.own_origin(row["last_date"], f"{row['source']} (telemetry.gpu_hours)", synthetic=row["is_synthetic"])
     if hours:
         yield view.chart(
             usage(view, hours),

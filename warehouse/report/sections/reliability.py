@@ -28,6 +28,13 @@ where is_preferred and metric = 'unexpected interruptions' and category <> 'all'
 order by event_count desc, category
 """
 
+BETWEEN = """
+select mtbf_hours, mtbf_low_hours, mtbf_high_hours, mtbf_100000_hours
+from mart.reliability
+where scope = 'study' and level = 'all' and starts_with(name, $study) and mtbf_hours is not null
+order by name
+"""
+
 ALL = """
 select study, organisation, system, category, metric, condition, accelerator, accelerator_count, period,
     coalesce("value", event_count) as figure, value_low, value_high, unit, qualifier, source, source_name, source_url,
@@ -87,6 +94,7 @@ def build(view: View) -> Iterator[Html]:
         )
         title = view.say("Unexpected interruptions by cause", "意外中断原因")
         yield view.chart(chart, title=title, alt=title, rows=causes)
+        yield from between(view, first["study"])
     shares = view.reader.rows(GOODPUT)
     if shares:
         low, high = shares[-1]["ratio"] * 100, shares[0]["ratio"] * 100
@@ -146,6 +154,22 @@ def build(view: View) -> Iterator[Html]:
     )
     yield view.table(
         columns, view.reader.rows(ALL), caption=view.say("All disclosed figures", "全部披露数据"), folded=True
+    )
+
+
+def between(view: View, study: str) -> Iterator[Html]:
+    """Time between interruptions of that run with its interval, and what it would be at another size."""
+    row = view.reader.one(BETWEEN, study=study) if view.reader.has("mart.reliability") else {}
+    if not row:
+        return
+    mean, low, high = (f"{row[k]:.2f}" for k in ("mtbf_hours", "mtbf_low_hours", "mtbf_high_hours"))
+    larger = row["mtbf_100000_hours"]
+    yield view.note(
+        view.say(
+            f"That is one every {mean} hours (90 % interval of the count: {low} to {high}); at 100,000 GPUs it would be one "
+            f"every {larger * 60:.0f} minutes, if interruptions are independent.",
+            f"即平均每 {mean} 小时一次（计数的 90 % 区间：{low} 至 {high}）；若相互独立，10 万卡规模约每 {larger * 60:.0f} 分钟一次。",
+        )
     )
 
 

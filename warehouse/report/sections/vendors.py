@@ -14,52 +14,78 @@ from warehouse.report.section import Section
 from warehouse.report.text import Html, Words
 from warehouse.report.view import AS_OF, CERTAINTY, SOURCE, Column, View
 
-DATA_CENTRE = """
-select entity, fiscal_period, period_end, value_usd, source, source_name, source_url, source_rank, certainty, known_at,
-    lag(value_usd, 4) over quarters as year_ago_usd,
-    case when date_diff('day', lag(period_end, 4) over quarters, period_end) between 350 and 380
-        then value_usd / nullif(lag(value_usd, 4) over quarters, 0) - 1 end as yoy_ratio
-from market.financials
-where is_preferred and metric = 'data_center_revenue' and period_basis = 'quarter' and value_usd is not null
-window quarters as (partition by entity order by period_end)
-order by period_end desc, entity
+REVENUE = """
+select entity, metric, definition_version, fiscal_period, period_end, value_usd, qoq_ratio, yoy_ratio, ttm_usd,
+    share_of_revenue_ratio, definition, source, trim(coalesce(form, '') || ' ' || coalesce(accession, source)) as source_name,
+    source_url, certainty, value_known_at as known_at
+from mart.vendor_datacenter_revenue
+where is_latest
+order by period_end desc, entity, metric
 """
 
-# What stood when the quarter was reported: the last statement made before its end.
+# The newest statement before the quarter's figure came out; what others say of it later is no guidance.
 GUIDED = """
-select g.entity, g.target_period as fiscal_period, f.period_end, f.value_usd, g.low_usd, g.mid_usd, g.high_usd,
-    f.value_usd / nullif(g.mid_usd, 0) - 1 as beat_ratio, g.known_at as guided_at, f.known_at,
-    coalesce(f.source_name, g.source_name) as source_name, coalesce(f.source_url, g.source_url) as source_url,
-    coalesce(f.certainty, g.certainty) as certainty, coalesce(f.source_rank, g.source_rank) as source_rank
-from market.guidance as g
-left join market.financials as f
-    on f.entity = g.entity and f.metric = g.metric and f.fiscal_period = g.target_period
-    and f.period_basis = 'quarter' and f.is_preferred
-where g.metric = 'revenue' and g.entity = 'NVDA' and g.target_period like '%Q%'
-    and (f.known_at is null or g.known_at < f.known_at)
-qualify row_number() over (partition by g.entity, g.target_period order by g.known_at desc, g.source_rank) = 1
-order by g.target_period
+select entity, target_period as fiscal_period, actual_usd as value_usd, low_usd, mid_usd, high_usd,
+    actual_to_mid_ratio as beat_ratio, stated_known_at as guided_at, coalesce(channel || ' ' || source, source) as source_name,
+    source_url, certainty, known_at
+from mart.guidance_history
+where is_latest and is_newest_statement and metric = 'revenue' and entity = 'NVDA' and target_period like '%Q%'
+    and mid_usd is not null
+order by target_period, stated_known_at
 """
 
+STATED = """
+select entity, metric, target_period, channel, low_usd, mid_usd, high_usd, revision_ratio, actual_usd, actual_position,
+    actual_to_mid_ratio, definition, source, source as source_name, source_url, certainty, stated_known_at as known_at
+from mart.guidance_history
+where is_latest
+order by stated_known_at desc, entity, metric, target_period
+"""
+
+DATA_CENTRE = "data_center_revenue"
 NAMES = {"NVDA": "NVIDIA", "AMD": "AMD"}
 
 
 def build(view: View) -> Iterator[Html]:
     """Lines of data-centre revenue, then actual against guided revenue."""
-    rows = view.reader.rows(DATA_CENTRE)
-    if not rows:
+    rows = view.reader.rows(REVENUE)
+    yield from revenue(view, [r for r in rows if r["metric"] == DATA_CENTRE], rows)
+    if not view.reader.has("mart.guidance_history"):
         yield view.reason(
-            view.say("Not shown: no company's data-centre revenue has been read yet.", "未显示：尚未读入数据中心收入。")
+            view.say(
+                "Guidance is not shown: mart.guidance_history is empty.", "未显示指引：mart.guidance_history 为空。"
+            )
         )
-    else:
-        yield from revenue(view, rows)
+        return
     guided = view.reader.rows(GUIDED)
     if guided:
         yield from guidance(view, guided)
+    yield statements(view)
 
 
-def revenue(view: View, rows: list[Row]) -> Iterator[Html]:
-    """Quarterly data-centre revenue of each vendor."""
+def revenue(view: View, rows: list[Row], every: list[Row]) -> Iterator[Html]:
+    """Quarterly data-centre revenue of each vendor, and a table of every metric that is held."""
+    if rows:
+        yield from lines(view, rows)
+    columns = (
+        Column("entity", Words("Company", "公司")),
+        Column("metric", Words("Counted", "口径")),
+        Column("fiscal_period", Words("Fiscal quarter", "财季")),
+        Column("period_end", Words("Ends", "截止日"), "day"),
+        Column("value_usd", Words("Revenue", "收入"), "usd"),
+        Column("qoq_ratio", Words("On the quarter", "环比"), "change"),
+        Column("yoy_ratio", Words("On the year", "同比"), "change"),
+        Column("share_of_revenue_ratio", Words("Of all revenue", "占总收入"), "percent"),
+        AS_OF,
+        SOURCE,
+        CERTAINTY,
+    )
+    caption = view.say("Revenue by quarter and metric", "各季度收入（按口径）")
+    yield view.table(columns, every, caption=caption, folded=True)
+
+
+def lines(view: View, rows: list[Row]) -> Iterator[Html]:
+    """Quarterly data-centre revenue of each vendor as lines."""
     newest = {r["entity"]: r for r in reversed(rows)}
     parts = [_newest(view, row) for row in sorted(newest.values(), key=lambda r: -r["value_usd"])]
     yield view.finding(view.say("Data-centre revenue: ", "数据中心收入：") + view.say("; ", "；").join(parts))
@@ -100,19 +126,6 @@ def revenue(view: View, rows: list[Row]) -> Iterator[Html]:
             "NVIDIA's fiscal year runs eleven months ahead of the calendar.",
             "各公司数据中心业务口径不同，金额不可直接比较。英伟达财年比日历年早约十一个月。",
         )
-    )
-    columns = (
-        Column("entity", Words("Company", "公司")),
-        Column("fiscal_period", Words("Fiscal quarter", "财季")),
-        Column("period_end", Words("Ends", "截止日"), "day"),
-        Column("value_usd", Words("Revenue", "收入"), "usd"),
-        Column("yoy_ratio", Words("On the year", "同比"), "change"),
-        AS_OF,
-        SOURCE,
-        CERTAINTY,
-    )
-    yield view.table(
-        columns, rows, caption=view.say("Data-centre revenue by quarter", "各季度数据中心收入"), folded=True
     )
 
 
@@ -200,10 +213,33 @@ def guidance(view: View, rows: list[Row]) -> Iterator[Html]:
     yield view.table(columns, list(reversed(rows)), caption=caption, folded=True)
 
 
+def statements(view: View) -> Html:
+    """Every statement of every company, newest first."""
+    columns = (
+        Column("known_at", Words("Said on", "日期"), "day"),
+        Column("entity", Words("Company", "公司")),
+        Column("metric", Words("Counted", "口径")),
+        Column("target_period", Words("For", "期间")),
+        Column("channel", Words("Channel", "渠道")),
+        Column("low_usd", Words("Low", "低"), "usd"),
+        Column("mid_usd", Words("Mid", "中"), "usd"),
+        Column("high_usd", Words("High", "高"), "usd"),
+        Column("revision_ratio", Words("Revised by", "调整"), "change"),
+        Column("actual_usd", Words("Result", "实际"), "usd"),
+        Column("actual_to_mid_ratio", Words("Against mid", "较中值"), "change"),
+        SOURCE,
+        CERTAINTY,
+    )
+    rows = view.reader.rows(STATED)
+    caption = view.say("Every statement of guidance, newest first", "全部指引表述（最新在前）")
+    return view.table(columns, rows, caption=caption, folded=True)
+
+
 SECTION = Section(
     "vendors",
     30,
     Words("Vendor data-centre revenue and guidance", "厂商数据中心收入与指引"),
     build,
-    needs=("market.financials",),
+    needs=("mart.vendor_datacenter_revenue",),
+    also=("mart.guidance_history",),
 )
