@@ -56,8 +56,15 @@ def _models(frames: Frames, reference: Reference) -> dict[str, pl.DataFrame]:
     return models.derive(frames, reference)
 
 
+def _inference(frames: Frames, reference: Reference) -> dict[str, pl.DataFrame]:
+    from assets import inference
+
+    return inference.derive(frames, reference)
+
+
 DERIVATIONS: dict[str, Callable[[Frames, Reference], dict[str, pl.DataFrame]]] = {
     "gpu-prices": _gpu_prices,
+    "inference-metrics": _inference,
     "job-mapping": _jobs,
     "kubernetes": _jobs,
     "mlperf-inference": _mlperf,

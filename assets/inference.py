@@ -6,6 +6,7 @@ Prometheus text, cost.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import polars as pl
@@ -24,8 +25,32 @@ COUNTERS: Final[dict[str, tuple[str, str]]] = {
     "trtllm_request_success_total": ("tensorrt-llm", "requests"),
     "trtllm:request_success_total": ("tensorrt-llm", "requests"),
 }
+RAW, MINUTES = "raw.inference_counters", "telemetry.inference_minutes"
 VALUES: Final = ("input_tokens", "output_tokens", "cached_tokens", "requests")
 LONGEST_GAP_S: Final = 300
+
+
+def derive(frames: Mapping[str, pl.DataFrame], _reference: Callable[[str], pl.LazyFrame]) -> dict[str, pl.DataFrame]:
+    """Rows of telemetry.inference_minutes from the counters of one answer; other frames pass through."""
+    out = {name: frame for name, frame in frames.items() if name != RAW}
+    if RAW not in frames:
+        return out
+    raw = frames[RAW].with_columns(
+        pl.from_epoch((pl.col("at_s") * 1e6).round().cast(pl.Int64), "us").dt.replace_time_zone("UTC").alias("at")
+    )
+    who = raw.group_by("cluster", "server", "model").agg(
+        pl.col("job_id").drop_nulls().first(), pl.col("is_synthetic").first()
+    )
+    minutes = inference_minutes(raw).join(who, on=["cluster", "server", "model"], how="left")
+    # The first and the last minute of a window are seen in part: they belong to the windows that hold them whole.
+    edge = raw.group_by("cluster", "server", "model").agg(
+        pl.col("at").min().alias("first"), pl.col("at").max().alias("last")
+    )
+    inside = (pl.col("minute_at") >= pl.col("first")) & (pl.col("minute_at") + pl.duration(minutes=1) <= pl.col("last"))
+    whole = minutes.join(edge, on=["cluster", "server", "model"]).filter(inside).drop("first", "last")
+    if whole.height:
+        out[MINUTES] = whole.with_columns((pl.col("minute_at") + pl.duration(minutes=1)).alias("known_at"))
+    return out
 
 
 def inference_minutes(samples: pl.DataFrame) -> pl.DataFrame:
