@@ -88,7 +88,7 @@ def find_line(statement: Statement, *labels: str, section: str = "") -> Line | N
 
 def plain(text: str) -> str:
     """A label for comparison: lower case, no footnote marks, straight quotes, `and` for `&`."""
-    text = text.lower().replace("\u2019", "'").replace("&", "and").replace(", and ", " and ")
+    text = text.lower().replace("\u2019", "'").replace("&", "and").replace(", and ", " and ").rstrip(":* ")
     while text.endswith(")") and text[-2:-1].isdigit() and "(" in text:
         text = text[: text.rindex("(")].strip()
     return " ".join(text.rstrip(":* ").split())

@@ -167,7 +167,8 @@ def _length_of(heading: str) -> int:
 
 
 def _balance(statement: Statement, words: tuple[str, ...]) -> Line | None:
-    hits = [line for line in statement.lines if plain(line.label).endswith(words) and "cash" in plain(line.label)]
+    labels = [(line, plain(line.label).replace("of the ", "of ")) for line in statement.lines]
+    hits = [line for line, text in labels if text.endswith(words) and "cash" in text]
     return hits[0] if len(hits) == 1 else None
 
 
