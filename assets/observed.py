@@ -134,9 +134,10 @@ def source_asset(source: Source) -> dg.AssetsDefinition:
 
 def chosen(context: dg.AssetExecutionContext, events: Iterator[Any]) -> Iterator[Any]:
     """Only the events of assets and checks that this run selected."""
+    selected = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
     for event in events:
         if isinstance(event, dg.AssetCheckResult):
-            if dg.AssetCheckKey(event.asset_key, event.check_name) in context.selected_asset_check_keys:
+            if (event.asset_key, event.check_name) in selected:
                 yield event
         elif event.asset_key in context.selected_asset_keys:
             yield event

@@ -76,35 +76,44 @@ def main() -> None:
 
 
 def guarded(call: Callable[[], Any]) -> int:
-    """Exit code of a call: its own, 2 for a wrong call or configuration, 1 for anything that failed."""
+    """Exit code of a call: its own, 2 for a wrong call or configuration; a known error becomes one line."""
     try:
         result = call()
-        return result if isinstance(result, int) else 0
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.Abort:
         return 130
-    except click.ClickException as error:
-        _say(error.format_message())
-        return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] in {"assets", "pipelines", "sources", "warehouse"}:
+    except Exception as error:
+        advice = _advice(error)
+        if advice is None:
             raise
-        _say(
-            f"{error.name} is not installed: this is the agent's install; add the rest with `pip install 'gpu-almanac[warehouse]'`"
-        )
+        _say(advice)
         return 2
-    except OSError as error:
-        _say(f"{error.filename or 'input/output'}: {error.strerror or error}")
-        return 2
-    except Exception as error:  # the last resort: known errors carry their own advice
-        if {kind.__name__ for kind in type(error).__mro__} & {"AlmanacError", "WarehouseError"}:
-            _say(str(error))
-            return 2
-        raise
+    return result if isinstance(result, int) else 0
+
+
+# Known by name, because importing them would cost what start-up saves.
+KNOWN_ERRORS = {
+    "AlmanacError", "ParseError", "FetchError", "OfflineError", "NotConfiguredError", "WarehouseError", "UnitError",
+    "HungDriverError", "DriverReplacedError", "NoGpusError",
+}  # fmt: skip
+
+
+def _advice(error: Exception) -> str | None:
+    """What to tell the user; None for an error nobody expected, which keeps its traceback."""
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, ModuleNotFoundError):
+        missing = (error.name or "").split(".", maxsplit=1)[0]
+        if missing in {"assets", "pipelines", "sources", "warehouse", ""}:
+            return None
+        return f"{missing} is not installed: this is the agent's install; pip install 'gpu-almanac[warehouse]' adds the rest"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'input/output'}: {error.strerror or error}"
+    return str(error) if type(error).__name__ in KNOWN_ERRORS else None
 
 
 def _say(text: str) -> None:

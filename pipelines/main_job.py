@@ -13,7 +13,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+from assets.street import StreetReport
 from warehouse.home import Home
 
 
@@ -23,29 +25,29 @@ class Outcome:
 
     home: Home
     seconds: float = 0.0
-    reports: list[object] = field(default_factory=list)
+    reports: list[StreetReport] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
         """Was a batch blocked, or did a source or step fail?"""
-        return bool(self.failures) or any(getattr(r, "failed", False) for r in self.reports)
+        return bool(self.failures) or any(r.failed for r in self.reports)
 
     def complaints(self) -> Iterator[str]:
         """One line for each thing that went wrong, then for each source that was skipped."""
         yield from self.failures
         skipped: dict[str, list[str]] = {}
         for report in self.reports:
-            if getattr(report, "skipped", False):
-                skipped.setdefault(_kind(report.problem), []).append(report.source)  # type: ignore[attr-defined]
+            if report.skipped:
+                skipped.setdefault(_kind(report.problem), []).append(report.source)
             else:
-                yield from report.complaints()  # type: ignore[attr-defined]
+                yield from report.complaints()
         for why, names in skipped.items():
             yield f"not fetched: {', '.join(sorted(names))}: {why}"
 
     def summary(self) -> Iterator[str]:
         """What landed and where to look."""
-        landed = sum(getattr(r, "rows_landed", 0) for r in self.reports)
+        landed = sum(r.rows_landed for r in self.reports)
         yield f"landed {landed:,} new rows in {self.seconds:.0f} s"
         yield f"warehouse {self.home.database}"
         page = self.home.report / "index.html"
@@ -91,7 +93,7 @@ def run_main_job(home: Home, *, offline: bool, telemetry: str) -> Outcome:
     return outcome
 
 
-def instance_ref(home: Home) -> object:
+def instance_ref(home: Home) -> Any:
     """The scheduler's storage inside the home: the place `dagster.yaml` names for the default home."""
     from dagster._core.instance.ref import InstanceRef
 
@@ -114,8 +116,8 @@ def instance_ref(home: Home) -> object:
     return InstanceRef.from_dir(str(home.dagster), overrides=overrides)
 
 
-def _cause(event: object) -> str:
-    error = event.step_failure_data.error  # type: ignore[attr-defined]
+def _cause(event: Any) -> str:
+    error = event.step_failure_data.error
     while error.cause:
         error = error.cause
     return " ".join(str(error.message).split())[:400]

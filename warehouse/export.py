@@ -84,7 +84,7 @@ def _duckdb(con: duckdb.DuckDBPyConnection, folder: Path, selects: dict[str, str
 
 
 def _comments(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str | None, str]]:
-    return con.sql(
+    rows: list[tuple[str, str, str | None, str]] = con.sql(
         "select 'table', schema_name || '.' || table_name, null, comment from duckdb_tables() "
         "where database_name = 'published' and comment is not null "
         "union all select 'view', schema_name || '.' || view_name, null, comment from duckdb_views() "
@@ -92,6 +92,7 @@ def _comments(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str | None
         "union all select 'column', schema_name || '.' || table_name, column_name, comment from duckdb_columns() "
         "where database_name = 'published' and comment is not null"
     ).fetchall()
+    return rows
 
 
 def _file(con: duckdb.DuckDBPyConnection, folder: Path, name: str, select: str, form: str) -> Path:

@@ -50,7 +50,7 @@ def command(
         report = receive(home, source, source.read(list(paths), given))
         if "market.gpu_offers" in source.tables and report.rows_landed:
             refresh_prices(home)
-    if report.landed or not home.database.exists():
+    if report.landed or report.failed or not home.database.exists():
         with told("publishing"):
             publish_home(home)
     _show(report)

@@ -16,7 +16,6 @@ from warehouse.schema.declare import lake_schema, table_of
 
 MAX_REJECT_RATIO = 0.05
 MIN_REJECTS = 20
-COLLAPSE_RATIO = 0.2
 JUMP_RATIO = 5.0
 MIN_ROWS_TO_COMPARE = 20
 MAGNITUDE_RATIO = 100.0
@@ -59,7 +58,7 @@ def batch_rules(
     outcomes = [_rejects(read, rejected), *_all_null(good, now, last, model)]
     if last:
         if table_of(model).info["kind"] != "telemetry":
-            outcomes.extend(_row_count(read, int(last.get("read", 0))))
+            outcomes.extend(_row_count(read, int(last.get("read", 0)), table_of(model).info["collapse"]))
         outcomes.extend(_magnitude(now, last, model))
     return outcomes
 
@@ -75,11 +74,11 @@ def _rejects(read: int, rejected: int) -> Outcome:
     )
 
 
-def _row_count(read: int, before: int) -> list[Outcome]:
+def _row_count(read: int, before: int, collapse: float) -> list[Outcome]:
     if before < MIN_ROWS_TO_COMPARE:
         return []
     text = f"{read} rows, the last batch had {before}"
-    fell, rose = read < COLLAPSE_RATIO * before, read > JUMP_RATIO * before
+    fell, rose = read < collapse * before, read > JUMP_RATIO * before
     return [
         Outcome("the number of rows does not collapse", "critical", not fell, None, text if fell else ""),
         Outcome("the number of rows does not jump", "warning", not rose, None, text if rose else ""),

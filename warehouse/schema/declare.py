@@ -52,6 +52,7 @@ def table_info(
     value: Sequence[str] = (),
     checks: Sequence[tuple[str, str, str]] = (),
     steady: Sequence[str] = (),
+    collapse: float = 0.2,
     partition_by: Sequence[str] = (),
     publish_as: Literal["table", "view"] = "table",
 ) -> dict[str, Any]:
@@ -60,7 +61,8 @@ def table_info(
     comment: one sentence, then "Grain: …. Key: …." · fact_key: what a fact is about (vintages and sources of
     one fact share it) · value: the columns whose change makes a new version · checks: extra suite rules as
     (name, severity `critical`|`warning`, SQL condition that a BAD row satisfies) · steady: numeric columns whose
-    median cannot jump a hundredfold between two batches of a stream (default: the value columns).
+    median cannot jump a hundredfold between two batches of a stream (default: the value columns) · collapse: a
+    batch with less than this share of the last batch's rows is blocked.
     """
     info = {
         "kind": kind,
@@ -68,6 +70,7 @@ def table_info(
         "value": tuple(value),
         "checks": tuple(checks),
         "steady": tuple(steady),
+        "collapse": collapse,
         "partition_by": tuple(partition_by),
         "publish_as": publish_as,
     }

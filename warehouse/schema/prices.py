@@ -56,6 +56,7 @@ class GpuOffer(FactVersions, Provenance, table=True):
         "GPU rental offers as quoted, per GPU-hour. Grain: one offer at one observation. Key: observed_at, provider, "
         "sku, offer_id, region, zone, operating_system, price_kind, term_months, source, known_at.",
         kind="fact",
+        collapse=0.5,  # docs/gpu-prices.md: half a list gone is an outage, not a price cut
         fact_key=(
             "observed_at",
             "provider",
