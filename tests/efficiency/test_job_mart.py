@@ -173,3 +173,19 @@ def test_a_log_without_a_scheduler_is_a_job_too():
 def test_sql_and_calculator_count_alike(shape):
     out = row(ref__model_configs=[{"model_config_id": "m1", "model": "m", **shape}])
     assert out["model_flops_per_token"] == pytest.approx(count_flops(Shape(**shape)).model_flops_per_token, rel=1e-12)
+
+
+def test_hours_carry_the_sums_from_which_groups_follow():
+    late = [step(n, 2.0, completed_at=START + dt.timedelta(hours=1, seconds=n)) for n in range(10, 13)]
+    out = mart(
+        database(**{**FULL, "telemetry__training_steps": [*FULL["telemetry__training_steps"], *late]}), "mfu_hourly"
+    )
+    first, second = sorted(out, key=lambda r: r["hour_at"])
+    per_token = 6e9 + 12 * 10 * 8 * 64 * 1024
+    # five steps of a second (one of them repeated) and three of two seconds; warm-up left out
+    assert (first["steps"], second["steps"], second["step_seconds"]) == (5, 3, 6.0)
+    assert first["mfu_ratio"] == pytest.approx(250_000 * per_token / 2 / 989.4e12, abs=1e-6)
+    assert second["mfu_ratio"] == pytest.approx(first["mfu_ratio"] / 2, abs=1e-6)
+    assert (first["step_slowdown_ratio"], second["step_slowdown_ratio"]) == (1.0, 2.0)
+    whole = (first["model_flops"] + second["model_flops"]) / (first["peak_flops"] + second["peak_flops"])
+    assert whole == pytest.approx(8 * 250_000 * per_token / (11 * 2 * 989.4e12))
