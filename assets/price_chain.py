@@ -18,7 +18,8 @@ def links(panel: pl.DataFrame, method: Method = METHOD) -> pl.DataFrame:
     """`series`, `date`, `link_log`, `matched_count`, `link_status`, `chain`: one row for each fixing.
 
     panel: `series`, `date`, `provider`, `price`, `seen` (really seen and accepted), `stands` (in the level),
-    `delisted`, `weight`. A fixing is a day on which the series has at least one price that was seen.
+    `delisted`, `weight`. A fixing is a day on which the series has at least one price that was seen. A chain starts
+    with its series, and anew where nobody of the panel before is left.
     """
     fixings = fixings_of(panel, method)
     seen = with_runs(panel, fixings, method)
@@ -26,7 +27,7 @@ def links(panel: pl.DataFrame, method: Method = METHOD) -> pl.DataFrame:
     days = (
         fixings.join(bases, on=FIXING)
         .sort(FIXING)
-        .with_columns(is_base=(pl.col("all_new") & pl.col("is_link_day")) | (pl.col("rank") == 1))
+        .with_columns(is_base=(pl.col("all_new") & ~pl.col("others_stand")) | (pl.col("rank") == 1))
     )
     days = days.with_columns(
         is_link_day=pl.col("is_link_day") | pl.col("is_base"),
@@ -50,11 +51,15 @@ def links(panel: pl.DataFrame, method: Method = METHOD) -> pl.DataFrame:
 
 
 def fixings_of(panel: pl.DataFrame, method: Method = METHOD) -> pl.DataFrame:
-    """Fixings of each series, counted, and whether enough of the panel was seen for a link."""
+    """Fixings of each series, counted; whether enough of the panel was seen for a link; whether any was not."""
     seen, standing = pl.col("seen").sum(), pl.col("stands").sum()
     return (
         panel.group_by(FIXING)
-        .agg(seen.alias("seen_count"), (seen >= method.link_share * standing).alias("is_link_day"))
+        .agg(
+            seen.alias("seen_count"),
+            (seen >= method.link_share * standing).alias("is_link_day"),
+            (seen < standing).alias("others_stand"),
+        )
         .filter(pl.col("seen_count") > 0)
         .drop("seen_count")
         .with_columns(pl.col("date").rank("dense").over("series").cast(pl.Int64).alias("rank"))
