@@ -135,7 +135,7 @@ class View:
         )
         if not folded:
             return Html(shown)
-        count = self.say(f"{len(rows):,} rows", f"{len(rows):,} 行")
+        count = self.say(f"{len(rows):,} row{'s' * (len(rows) != 1)}", f"{len(rows):,} 行")
         return Html(f"<details><summary>{escape(caption)} ({count})</summary>{shown}</details>")
 
     def cell(self, column: Column, row: Mapping[str, Any]) -> Html:
@@ -178,6 +178,6 @@ _WRITERS: Mapping[str, Callable[[Any, Column, Lang], str]] = {
 def _side(column: Column) -> str:
     if column.kind in NUMERIC:
         return ' class="num"'
-    if column.kind == "html":
+    if column.kind in ("html", "long"):
         return ' class="wide"'
-    return ' class="day"' if column.kind in ("day", "moment") else ""
+    return ' class="day"' if column.kind in ("day", "moment", "name") else ""

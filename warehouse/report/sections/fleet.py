@@ -115,7 +115,7 @@ def block(view: View, row: Row) -> Iterator[Html]:
     if events:
         columns = (
             Column("occurred_at", Words("When", "时间"), "moment"),
-            Column("node", Words("Node", "节点")),
+            Column("node", Words("Node", "节点"), "name"),
             Column("device", Words("Device", "设备")),
             Column("kind", Words("Kind", "类型")),
             Column("code", Words("Code", "代码"), "int"),

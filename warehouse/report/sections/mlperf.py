@@ -49,6 +49,8 @@ def build(view: View) -> Iterator[Html]:
     yield from sizes(view, rows)
     yield from utilisation(view, rows)
     yield results_table(view, rows)
+    if view.reader.has("mart.mlperf_efficiency"):
+        yield generations(view)
 
 
 def headline(view: View, rows: list[Row]) -> str:
@@ -268,6 +270,31 @@ def results_table(view: View, rows: list[Row]) -> Html:
     return view.table(columns, rows, caption=caption, folded=True, most=MOST_RESULTS)
 
 
+def generations(view: View) -> Html:
+    """Best and median of each accelerator, and the speed-up over the generation before at equal size."""
+    columns = (
+        Column("round", Words("Round", "轮次")),
+        Column("benchmark_id", Words("Benchmark", "基准")),
+        Column("accelerator_id", Words("Accelerator", "加速卡")),
+        Column("result_count", Words("Results", "结果数"), "int"),
+        Column("best_minutes", Words("Best, minutes", "最佳（分钟）"), "number", 2),
+        Column("best_minutes_accelerator_count", Words("on", "数量"), "int"),
+        Column("best_accelerator_hours", Words("Fewest accelerator hours", "最少加速卡小时"), "number", 1),
+        Column("best_mfu_ratio", Words("Best MFU", "最高 MFU"), "percent"),
+        Column("median_mfu_ratio", Words("Median MFU", "中位 MFU"), "percent"),
+        Column("speedup_ratio", Words("Faster than the generation before", "较上代加速"), "number", 2),
+        Column("previous_generation", Words("Generation before", "上代")),
+        AS_OF,
+    )
+    rows = view.reader.rows(
+        "select * from mart.mlperf_efficiency order by known_at desc, round desc, benchmark_id, best_minutes"
+    )
+    caption = view.say(
+        "By benchmark, accelerator and round, from the results above", "按基准、加速卡与轮次（由上表结果汇总）"
+    )
+    return view.table(columns, rows, caption=caption, folded=True)
+
+
 def opened(view: View, runs: list[Row]) -> Html:
     """The runs of one result, folded."""
     if not runs:
@@ -286,5 +313,5 @@ SECTION = Section(
     Words("MLPerf Training", "MLPerf 训练"),
     build,
     needs=("market.mlperf_results",),
-    also=("mart.mlperf_scaling",),
+    also=("mart.mlperf_scaling", "mart.mlperf_efficiency"),
 )

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import median
 
 import altair as alt
 
-from warehouse.report import charts
+from warehouse.report import charts, text
 from warehouse.report.reader import Row
 from warehouse.report.section import Section
 from warehouse.report.text import Html, Words
 from warehouse.report.view import Column, View
 
 SHORT = 8
+JOBS = "mart.job_efficiency"
 CLUSTER = Column("cluster", Words("Cluster", "集群"))
 DATE = Column("date", Words("Day", "日期"), "day")
 GPU_HOURS = Column("gpu_hours", Words("GPU-hours", "GPU 小时"), "number")
@@ -55,7 +57,7 @@ PANELS = (
         ),
     ),
     Panel(
-        "mart.job_efficiency",
+        JOBS,
         Words("Jobs", "作业"),
         TRAINING,
         "select * from mart.job_efficiency order by is_synthetic, coalesce(gpu_hours, attributed_gpu_hours) desc nulls last, job_id limit 100",
@@ -81,7 +83,8 @@ PANELS = (
         "mart.reliability",
         Words("Time between interruptions", "中断间隔"),
         Words("it needs telemetry of a cluster", "需要集群遥测"),
-        "select * from mart.reliability where scope = 'cluster' order by is_synthetic, name, level, incidents desc, component_class",
+        'select *, (select max("date") from telemetry.gpu_hours) as "date" from mart.reliability '
+        "where scope = 'cluster' order by is_synthetic, name, level, incidents desc, component_class",
         (
             Column("name", Words("Cluster", "集群")),
             Column("component_class", Words("Component", "部件")),
@@ -146,15 +149,31 @@ def build(view: View) -> Iterator[Html]:
             yield view.reason(view.say(f"{name} is not shown: {why}.", f"未显示“{name}”：{why}。"))
             continue
         synthetic = any(r["is_synthetic"] for r in rows)
-        yield view.finding(name)
+        yield view.finding(jobs_headline(view, rows) if panel.table == JOBS else name)
+        columns = panel.columns
         if synthetic:
             yield view.banner(view.say("Synthetic data: a generated demonstration cluster.", "合成数据：演示集群。"))
+            for row in rows:
+                row["kind"] = view.say("synthetic", "合成") if row["is_synthetic"] else view.say("measured", "实测")
+            columns = (*columns, Column("kind", Words("Data", "数据")))
         newest = max((r[panel.day] for r in rows if r.get(panel.day) is not None), default=None)
         origin = view.own_origin(newest, panel.table, synthetic=synthetic)
         if panel.table == "mart.ladder":
             yield from ladder(view, rows, origin)
-        yield view.table(panel.columns, rows, caption=name, folded=len(rows) > SHORT)
+        yield view.table(columns, rows, caption=name, folded=len(rows) > SHORT)
         yield origin
+
+
+def jobs_headline(view: View, rows: list[Row]) -> str:
+    """How many attempts, and the MFU of those that have one."""
+    known = [r["mfu_ratio"] for r in rows if r["mfu_ratio"] is not None]
+    said = view.say(f"{len(rows)} job attempts", f"{len(rows)} 次作业")
+    if not known:
+        return said + view.say("; MFU is not known for any (the table says why)", "；均无 MFU（原因见表）")
+    middle = text.percent(median(known))
+    return said + view.say(
+        f"; MFU known for {len(known)}, {middle} at the median", f"；其中 {len(known)} 次有 MFU，中位数 {middle}"
+    )
 
 
 def ladder(view: View, rows: list[Row], origin: Html) -> Iterator[Html]:

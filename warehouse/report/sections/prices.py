@@ -26,6 +26,7 @@ with offers as (
     select *, max(observed_at) over () as newest
     from market.gpu_offers
     where is_preferred and price_usd_per_gpu_hour is not null and price_kind = 'on_demand' and term_months = 0
+        and operating_system <> 'windows' and coalesce(gpu_count, 1) >= 1
         and accelerator_id in (select unnest($parts))
 )
 select provider, accelerator_id, segment, observed_at::date as day, median(price_usd_per_gpu_hour) as price_usd,

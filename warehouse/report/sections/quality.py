@@ -89,7 +89,7 @@ def build(view: View) -> Iterator[Html]:
         )
     )
     columns = (
-        Column("source", Words("Source", "来源")),
+        Column("source", Words("Source", "来源"), "name"),
         Column("linked", Words("Publisher", "发布方"), "html"),
         Column("state", Words("State", "状态")),
         Column("landed", Words("Rows", "行数"), "int"),
@@ -98,7 +98,7 @@ def build(view: View) -> Iterator[Html]:
         Column("stale_after_at", Words("Stale after", "过期时间"), "moment"),
         Column("cadence", Words("Cadence", "频率")),
         Column("authority", Words("Authority", "权威性")),
-        Column("licence", Words("Licence", "许可")),
+        Column("licence", Words("Licence", "许可"), "long"),
     )
     yield view.table(columns, sources, caption=view.say("Sources and their freshness", "来源与时效"))
     yield from parts(view, refused, blocked)
