@@ -107,7 +107,7 @@ def land(
     sound, blocked = [b for b in sound if not b.failures], [b for b in batches if b.failures]
     fault_point("land:gate-passed")
     _quarantine(lake, source, table, batches)
-    _record_quality(lake, source, table, load_id, batches)
+    record_quality(lake, source, table, load_id, {b.stream: b.outcomes for b in batches})
     fault_point("land:quarantine-written")
     landed = _commit(lake, model, source, sound, load_id, version, replace=replace, marks=marks or {})
     held = _commit_blocked(lake, model, source, blocked, load_id, version)
@@ -340,11 +340,14 @@ def write_quarantine(lake: Lake, source: str, table: str, refused: pl.DataFrame)
     lake.commit(QuarantineRecord, [], prepare)
 
 
-def _record_quality(lake: Lake, source: str, table: str, load_id: str, batches: Sequence[_Batch]) -> None:
+def record_quality(
+    lake: Lake, source: str, table: str, load_id: str, outcomes: Mapping[str, Sequence[Outcome]]
+) -> None:
+    """Put the outcomes of a load, by stream, into `ops.quality_results`."""
     worst: dict[tuple[str, str], Outcome] = {}
-    for batch in batches:
-        for outcome in batch.outcomes:
-            worst.setdefault((batch.stream, outcome.expectation), outcome)
+    for stream, some in outcomes.items():
+        for outcome in some:
+            worst.setdefault((stream, outcome.expectation), outcome)
     if not worst:
         return
     now = dt.datetime.now(dt.UTC)

@@ -181,9 +181,22 @@ class Lake:
             f"{qualified_name(model)}: other processes kept committing first ({ATTEMPTS} attempts); run again"
         )
 
-    def commit_files(self, model: type[SQLModel], ids: Sequence[str], adds: Sequence[AddAction], load: Load) -> bool:
-        """Commit Parquet files already written into the table's folder; False when another process was first."""
+    def commit_files(
+        self,
+        model: type[SQLModel],
+        ids: Sequence[str],
+        adds: Sequence[AddAction],
+        load: Load,
+        *,
+        version: int | None = None,
+    ) -> bool:
+        """Commit Parquet files already written into the table's folder; False when another process was first.
+
+        version: the table's version that the files were made for, where they depend on it.
+        """
         table = self.open(model)
+        if version is not None and table.version() != version:
+            return False
         if any(table.transaction_version(i) is not None for i in ids):
             return False
         properties = CommitProperties(
