@@ -1,42 +1,39 @@
 """Ingest: sealed spool segments → gated rows in the lake, exactly once, then retired.
 
-Belongs here: the order of ingest. Does not belong here: decoding (`sources.telemetry`), cleaning
-(`telemetry_clean.py`), roll-ups, Dagster. GPU samples go the fast way: Parquet files are written first, the gate
-looks at those files, and one commit adds them with the ids of their segments.
+Belongs here: the order of ingest. Does not belong here: finding segments (`waiting.py`), decoding
+(`sources.telemetry`), cleaning (`telemetry_clean.py`), roll-ups, Dagster. GPU samples go the fast way: Parquet files
+are written first, the gate looks at those files, and one commit adds them with the ids of their segments.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
-import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from assets.landing import Landed, Part, hours_of, land, write_quarantine
+from assets.landing import Landed, Part, land, record_quality, write_quarantine
 from assets.street import StreetReport
 from assets.telemetry_clean import clean_segments
-from assets.telemetry_files import remove_files, write_files
-from sources.telemetry.segment import Batch, read_segments, segment_id_of
+from assets.telemetry_files import remove_files
+from assets.telemetry_groups import SAMPLES, Prepared, prepare
+from assets.telemetry_known import Known
+from assets.waiting import ARCHIVE, Waiting, batches, forget_old, groups, retire, waiting
+from sources.telemetry.segment import read_segments, rows_of
 from warehouse.errors import WarehouseError
 from warehouse.faults import fault_point
 from warehouse.home import Home
 from warehouse.lake import Counts, Lake, Load
 from warehouse.quality.batches import Outcome, batch_rules, batch_stats
-from warehouse.quality.rows import refuse
 from warehouse.quality.suite import suite_of, uniqueness_of
 from warehouse.schema import tables
 from warehouse.schema.declare import lake_schema
 from warehouse.schema.telemetry import GpuSample
 
-SAMPLES = "telemetry.gpu_samples"
-BATCH_BYTES = 400 << 20
-KEEP_SEGMENTS = dt.timedelta(days=7)
 INGEST = "spool"
 VERSION = 1
 ATTEMPTS = 10
@@ -57,128 +54,165 @@ class IngestReport(StreetReport):
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What one batch is landed into and reported to."""
+    """What one batch is landed into and reported to. `accept`: a jump against the last batch is no reason to block."""
 
     home: Home
     lake: Lake
     report: IngestReport
     load_id: str
     stream: str
+    source: str
+    accept: bool
 
 
-def ingest(home: Home, folders: Sequence[Path] | None = None, *, load_id: str = "") -> IngestReport:
-    """Land every sealed segment of the folders (default: spool and inbox), oldest first."""
+def ingest(
+    home: Home, folders: Sequence[Path] | None = None, *, load_id: str = "", accept: bool = False
+) -> IngestReport:
+    """Land every sealed segment of the folders (default: spool and inbox), oldest first.
+
+    accept: land also what was blocked before, or would be, because it differs from the batch before it.
+    Raises `OSError` when the disk is full: what was committed stays, the other segments wait where they are.
+    """
     report = IngestReport(INGEST)
     lake = Lake(home.lake)
-    for paths in _batches(_sealed(folders or (home.spool, home.inbox))):
-        work = _Work(home, lake, report, load_id or uuid.uuid4().hex, _cluster_of(paths[0]))
-        _ingest_batch(work, paths)
-        report.received += len(paths)
-    _forget_old(home)
+    load_id = load_id or uuid.uuid4().hex
+    for number, batch in enumerate(batches(waiting(folders or (home.spool, home.inbox)))):
+        first = batch[0]
+        # One load is one batch: its outcomes and counts are told apart by its id.
+        work = _Work(
+            home, lake, report, f"{load_id}-{number}" if number else load_id, first.cluster, first.source, accept
+        )
+        _ingest_batch(work, batch)
+        report.received += len(batch)
+    forget_old(home)
     return report
 
 
-def _sealed(folders: Iterable[Path]) -> list[Path]:
-    found = {p.resolve(): p for folder in folders if folder.is_dir() for p in folder.rglob("*.seg")}
-    return sorted(found.values(), key=lambda p: (_cluster_of(p), p.name))
-
-
-def _cluster_of(path: Path) -> str:
-    return path.name.split("~", maxsplit=1)[0]
-
-
-def _batches(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Segments of one cluster up to a bounded size, so that memory is flat in the number of segments."""
-    batch: list[Path] = []
-    size = 0
-    for path in paths:
-        length = path.stat().st_size
-        if batch and (size + length > BATCH_BYTES or _cluster_of(path) != _cluster_of(batch[0])):
-            yield batch
-            batch, size = [], 0
-        batch.append(path)
-        size += length
-    if batch:
-        yield batch
-
-
-def _ingest_batch(work: _Work, paths: Sequence[Path]) -> None:
+def _ingest_batch(work: _Work, batch: Sequence[Waiting]) -> None:
     for _ in range(ATTEMPTS):
-        ids = {p: segment_id_of(p) for p in paths if p.exists()}
-        marks = [m for i in ids.values() if i for m in (_mark(i), _mark(i, damaged=True))]
-        done = work.lake.landed(GpuSample, marks)
-        todo = [p for p, i in ids.items() if i is None or _mark(i) not in done]
-        batch = read_segments((p.name, p) for p in todo)
-        suspect = {name for name, _ in batch.damage}
-        slow = [p for p in todo if p.name in suspect or (ids[p] and _mark(str(ids[p]), damaged=True) in done)]
-        if slow:
-            batch = read_segments((p.name, p) for p in todo if p not in slow)
-        if not _land_whole(work, batch):
+        here = [w for w in batch if w.path.exists()]
+        done = work.lake.landed(GpuSample, [_mark(w, kind) for w in here for kind in _KINDS if w.segment_id])
+        judged = [w for w in here if _mark(w, "blocked") in done and not work.accept]
+        over = {*judged, *(w for w in here if _mark(w, "segment") in done)}
+        wrong = [w for w in here if w.problem and w not in over]
+        todo = [w for w in here if not w.problem and w not in over]
+        slow = [w for w in todo if w.segment_id is None or _mark(w, "damaged") in done]
+        fast = [w for w in todo if w.segment_id is not None and _mark(w, "damaged") not in done]
+        verdict = _land_whole(work, fast)
+        if verdict is None:
             continue
-        for path in slow:
-            _land_damaged(work, path)
+        slow = [*slow, *verdict.hurt]
+        _refuse_units(work, wrong)
+        spoilt = [w for w in slow if _land_damaged(work, w)]
         fault_point("ingest:before-retire")
-        _retire(work, [p for p in paths if p.exists()])
+        aside = {w.path for w in (*judged, *wrong, *spoilt, *(fast if verdict.held else ()))}
+        work.report.segments += retire((w.path for w in here if w.path in aside), work.home.quarantine)
+        work.report.segments += retire((w.path for w in here if w.path not in aside), work.home.archive / ARCHIVE)
         return
     raise WarehouseError("other processes kept ingesting the same segments; run `almanac ingest` again")
 
 
-def _land_whole(work: _Work, batch: Batch) -> bool:
-    """Land sound segments; False when another process landed one of them first."""
-    if not batch.segment_ids:
-        return True
-    cleaned = clean_segments(batch)
-    for name, frame in cleaned.frames.items():
-        if name != SAMPLES:
-            _land_records(work, name, frame, _digest(batch.segment_ids))
-            fault_point("ingest:committed-one-table")
-    return _land_samples(work, batch, cleaned.frames.get(SAMPLES))
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """Segments found damaged (nothing of them has landed yet), and whether anything of the others was blocked."""
+
+    hurt: Sequence[Waiting] = ()
+    held: bool = False
 
 
-def _land_records(work: _Work, name: str, frame: pl.DataFrame, batch_id: str) -> None:
-    """Events, links, inventory: rows already there are recognised by key, whichever segments brought them."""
+def _land_whole(work: _Work, fast: Sequence[Waiting]) -> _Verdict | None:
+    """Land sound segments; None when another process committed first."""
+    if not fast:
+        return _Verdict()
+    known = Known(work.lake)
+    ready = prepare(work.lake, groups(fast), known)
+    hurt = [w for one in ready for w in one.hurt]
+    ids = [i for one in ready for i in one.segment_ids]
+    if not ids:
+        return _Verdict(hurt)
+    held = False
+    for name in sorted({name for one in ready for name in one.records}):
+        frames = [one.records[name] for one in ready if name in one.records]
+        held |= _land_records(work, name, pl.concat(frames), _digest(ids))
+        fault_point("ingest:committed-one-table")
+    try:
+        landed = _land_samples(work, ready, known.version)
+    except BaseException:
+        _take_back(ready)
+        raise
+    if landed is None:
+        _take_back(ready)
+        return None
+    work.report.landed.append(landed)
+    return _Verdict(hurt, held=held or landed.status == "blocked")
+
+
+def _land_records(work: _Work, name: str, frame: pl.DataFrame, batch_id: str) -> bool:
+    """Was anything blocked? Events, links, inventory: rows already there are recognised by key, whichever segments brought them."""
+    held = False
     for (source,), rows in frame.partition_by("source", as_dict=True, maintain_order=True).items():
         part = Part(f"{batch_id}:{source}", work.stream, None, rows)
         landed = land(work.lake, tables()[name], str(source), [part], load_id=work.load_id, version=VERSION)
         work.report.landed.append(landed)
+        held |= landed.status == "blocked"
+    return held
 
 
-def _land_samples(work: _Work, batch: Batch, frame: pl.DataFrame | None) -> bool:
-    """Files, gate, commit."""
-    ids = [_mark(i) for i in batch.segment_ids]
-    read = batch.sample_count
-    if frame is None or frame.is_empty():
-        nothing = Load(work.load_id, INGEST, Counts(read, 0, 0, read), "nothing new", "", len(ids))
-        return work.lake.commit_files(GpuSample, ids, [], nothing)
-    source = str(frame["source"][0])
-    good, refused = refuse(frame, GpuSample)
-    outcomes = batch_rules(good, read, refused.height, _last_stats(work, source), GpuSample)
-    written = write_files(work.lake, GpuSample, good)
+def _land_samples(work: _Work, ready: Sequence[Prepared], version: int) -> Landed | None:
+    """Gate the files, then commit them; None when another process was first."""
+    ids = [i for one in ready for i in one.segment_ids]
+    read, kept = sum(one.read for one in ready), sum(one.kept for one in ready)
+    refused = pl.concat([one.refused for one in ready])
+    steady = pl.concat([one.steady for one in ready])
+    last = None if work.accept else _last_stats(work)
+    outcomes = batch_rules(steady, read, refused.height, last, GpuSample)
+    outcomes.append(_declared({name for one in ready for name in one.undeclared}))
     fault_point("land:candidate-written")
-    outcomes += _gate(written.paths)
+    outcomes += _gate([path for one in ready for path in one.written.paths])
     fault_point("land:gate-passed")
-    _quarantine(work, source, refused)
+    _quarantine(work, refused)
+    record_quality(work.lake, work.source, SAMPLES, work.load_id, {work.stream: outcomes})
     failures = [o for o in outcomes if not o.passed and o.severity == "critical"]
     if failures:
-        remove_files(written)
-        reason = "; ".join(f"{o.expectation}: {o.sample}" for o in failures)
+        reason = f"{work.stream}: " + "; ".join(f"{o.expectation}: {o.sample}" for o in failures)
         counts = Counts(read, 0, read, 0)
-        load = Load(work.load_id, source, counts, "blocked", f"{work.stream}: {reason}", len(ids))
-        committed = work.lake.commit_files(GpuSample, [f"blocked:{i}" for i in ids] + ids, [], load)
-        if committed:
-            _set_aside(work, batch)
+        load = Load(work.load_id, work.source, counts, "blocked", reason, len(ids))
+        committed = work.lake.commit_files(GpuSample, [f"blocked:{i}" for i in ids], [], load, version=version)
+        _take_back(ready)
     else:
-        counts = Counts(read, good.height, refused.height, read - good.height - refused.height)
-        stats = {work.stream: batch_stats(good, read, GpuSample), "": {"hours": hours_of(good)}}
-        load = Load(work.load_id, source, counts, "landed", "", len(ids), stats)
-        committed = work.lake.commit_files(GpuSample, ids, written.adds, load)
-        if not committed:
-            remove_files(written)
-    if committed:
-        fault_point("land:committed")
-        landed = Landed(SAMPLES, source, counts, load.status, load.reason, {work.stream: outcomes})
-        work.report.landed.append(landed)
-    return committed
+        counts = Counts(read, kept, refused.height, read - kept - refused.height)
+        status = "landed" if kept else "nothing new"
+        load = Load(work.load_id, work.source, counts, status, "", len(ids), _stats(work, ready, steady, read))
+        adds = [add for one in ready for add in one.written.adds]
+        committed = work.lake.commit_files(GpuSample, [f"segment:{i}" for i in ids], adds, load, version=version)
+    if not committed:
+        return None
+    fault_point("land:committed")
+    return Landed(SAMPLES, work.source, counts, load.status, load.reason, {work.stream: outcomes})
+
+
+def _stats(work: _Work, ready: Sequence[Prepared], steady: pl.DataFrame, read: int) -> Mapping[str, Any]:
+    """What the next batch is compared with, and under the empty name what roll-up and ledger want to know."""
+    spans = [one.span for one in ready if one.span]
+    notes: dict[str, Any] = {"hours": sorted({hour for one in ready for hour in one.hours})}
+    if spans:
+        notes |= {"from_at": min(a for a, _ in spans).isoformat(), "to_at": max(b for _, b in spans).isoformat()}
+    return {work.stream: batch_stats(steady, read, GpuSample), "": notes} if steady.height else {"": notes}
+
+
+def _take_back(ready: Sequence[Prepared]) -> None:
+    for one in ready:
+        remove_files(one.written)
+
+
+def _declared(undeclared: set[str]) -> Outcome:
+    return Outcome(
+        "every column that the collector wrote is declared",
+        "warning",
+        passed=not undeclared,
+        unexpected_count=len(undeclared),
+        sample=f"left out: {', '.join(sorted(undeclared))}" if undeclared else "",
+    )
 
 
 def _gate(paths: Sequence[Path]) -> list[Outcome]:
@@ -191,33 +225,45 @@ def _gate(paths: Sequence[Path]) -> list[Outcome]:
     return validate_files(paths, [e for e in suite_of(GpuSample) if e.name != unique], {"date": "DATE"})
 
 
-def _land_damaged(work: _Work, path: Path) -> None:
-    """Whole records of a damaged segment land by key; a copy of its bytes and every damage go to quarantine."""
-    body = path.read_bytes()
-    batch = read_segments([(path.name, body)])
+def _refuse_units(work: _Work, wrong: Sequence[Waiting]) -> None:
+    """Segments whose units nobody taught the house: recorded as blocked, one load for all."""
+    if not wrong:
+        return
+    read = sum(rows_of(w.path) for w in wrong)
+    reason = f"{work.stream}: {'; '.join(sorted({w.problem for w in wrong}))}"
+    counts = Counts(read, 0, read, 0)
+    load = Load(work.load_id, work.source, counts, "blocked", reason, len(wrong))
+    if work.lake.commit_files(GpuSample, [_mark(w, "blocked") for w in wrong], [], load):
+        work.report.landed.append(Landed(SAMPLES, work.source, counts, "blocked", reason))
+
+
+def _land_damaged(work: _Work, one: Waiting) -> bool:
+    """Whole records of a damaged segment land by key, and every damage goes to quarantine. Was there any?"""
+    body = one.path.read_bytes()
+    batch = read_segments([(one.path.name, body)])
     digest = hashlib.sha256(body).hexdigest()
+    work = replace(work, load_id=f"{work.load_id}-{digest[:8]}")
     if batch.damage:
-        shutil.copy2(path, work.home.quarantine / path.name)
         rows = [
-            ("segment damage", damage.reason, f"{path.name} at byte {damage.offset}", "", digest)
+            ("segment damage", damage.reason, f"{one.path.name} at byte {damage.offset}", "", digest)
             for _, damage in batch.damage
         ]
         names = ("rule", "reason", "locator", "raw", "payload_sha256")
         write_quarantine(work.lake, INGEST, SAMPLES, pl.DataFrame(rows, schema=names, orient="row"))
         first = batch.damage[0][1]
         work.report.damage.append(
-            f"{path.name}: {len(batch.damage)} damaged places, the first at byte {first.offset} ({first.reason}); "
-            "its whole records landed, a copy is in quarantine/"
+            f"{one.path.name}: {len(batch.damage)} damaged places, the first at byte {first.offset} ({first.reason}); "
+            "its whole records landed, the segment is in quarantine/"
         )
     if not batch.segment_ids:
-        return
+        return True
     cleaned = clean_segments(batch)
     for name, frame in cleaned.frames.items():
         if name != SAMPLES:
             _land_records(work, name, frame, digest)
     samples = cleaned.frames.get(SAMPLES, pl.DataFrame(schema=lake_schema(GpuSample)))
     source = str(samples["source"][0]) if samples.height else INGEST
-    mark = _mark(batch.segment_ids[0], damaged=bool(batch.damage))
+    kind = "damaged" if batch.damage else "segment"
     landed = land(
         work.lake,
         GpuSample,
@@ -225,53 +271,34 @@ def _land_damaged(work: _Work, path: Path) -> None:
         [Part(digest, work.stream, digest, samples)],
         load_id=work.load_id,
         version=VERSION,
-        marks={mark: 1},
+        marks={f"{kind}:{batch.segment_ids[0]}": 1},
     )
     work.report.landed.append(landed)
+    return bool(batch.damage)
 
 
-def _last_stats(work: _Work, source: str) -> dict[str, Any] | None:
+def _last_stats(work: _Work) -> dict[str, Any] | None:
     for commit in reversed(work.lake.history(GpuSample, limit=50)):
-        if commit["source"] == source and work.stream in commit["stats"]:
+        if commit["source"] == work.source and work.stream in commit["stats"]:
             stats: dict[str, Any] = commit["stats"][work.stream]
             return stats
     return None
 
 
-def _quarantine(work: _Work, source: str, refused: pl.DataFrame) -> None:
+def _quarantine(work: _Work, refused: pl.DataFrame) -> None:
     if refused.height:
         rows = refused.with_columns(
             pl.lit("").alias("locator"), pl.lit(None, dtype=pl.String).alias("payload_sha256")
         ).select("rule", "reason", "locator", "raw", "payload_sha256")
-        write_quarantine(work.lake, source, SAMPLES, rows)
+        write_quarantine(work.lake, work.source, SAMPLES, rows)
 
 
-def _set_aside(work: _Work, batch: Batch) -> None:
-    """Segments of a blocked batch are kept whole for a person to look at."""
-    wanted = set(batch.segment_ids)
-    for path in _sealed((work.home.spool, work.home.inbox)):
-        if segment_id_of(path) in wanted:
-            shutil.copy2(path, work.home.quarantine / path.name)
+_KINDS = ("segment", "damaged", "blocked")
 
 
-def _retire(work: _Work, paths: Sequence[Path]) -> None:
-    """Landed segments are kept for seven days, then forgotten: for telemetry the lake is the truth."""
-    folder = work.home.archive / INGEST
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in paths:
-        shutil.move(path, folder / path.name)
-        work.report.segments += 1
-
-
-def _forget_old(home: Home) -> None:
-    edge = dt.datetime.now(dt.UTC).timestamp() - KEEP_SEGMENTS.total_seconds()
-    for path in (home.archive / INGEST).glob("*.seg"):
-        if path.stat().st_mtime < edge:
-            path.unlink(missing_ok=True)
-
-
-def _mark(segment_id: str, *, damaged: bool = False) -> str:
-    return f"{'damaged' if damaged else 'segment'}:{segment_id}"
+def _mark(one: Waiting, kind: str) -> str:
+    """The app-transaction id that says what became of a segment."""
+    return f"{kind}:{one.segment_id}"
 
 
 def _digest(ids: Sequence[str]) -> str:

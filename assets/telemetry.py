@@ -10,11 +10,12 @@ from typing import Any
 
 import dagster as dg
 
-from assets.ingest import SAMPLES, IngestReport, ingest
+from assets.ingest import IngestReport, ingest
 from assets.landing import merge_outcomes
 from assets.observed import CHECKS, OWNERS, check_result, chosen, column_schema
 from assets.rollup import roll_up
 from assets.telemetry_clean import RECORD_TABLES
+from assets.telemetry_groups import SAMPLES
 from warehouse.home import Home
 from warehouse.schema import tables
 from warehouse.schema.declare import qualified_name, table_of

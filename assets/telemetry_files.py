@@ -13,7 +13,6 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +25,8 @@ from sqlmodel import SQLModel
 from warehouse.lake import Lake
 
 ROW_GROUP = 1_000_000
-THREADS = 2
 NEVER_REPEATS = ("energy_j",)
+SOUGHT = ("sampled_at", "cluster", "node", "gpu_uuid")  # columns by which a reader skips row groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +38,24 @@ class Written:
 
 
 def write_files(lake: Lake, model: type[SQLModel], rows: pl.DataFrame) -> Written:
-    """One file for each UTC day (column `date`), sorted as given. The table must be partitioned by `date`."""
+    """One file for each UTC day (column `date`), sorted as given. The table must be partitioned by `date`.
+
+    Raises `OSError` when the disk is full; nothing is left behind then.
+    """
     lake.open(model)
     root = lake.path(model)
-    days = rows.partition_by("date", as_dict=True, maintain_order=True)
-    with ThreadPoolExecutor(THREADS) as pool:
-        made = list(pool.map(lambda item: _write_day(root, item[0][0], item[1]), days.items()))
-    return Written([path for path, _ in made], [add for _, add in made])
+    paths: list[Path] = []
+    adds: list[AddAction] = []
+    try:
+        days = rows.get_column("date").unique().sort()
+        for day in days:
+            path, add = _write_day(root, day, rows if len(days) == 1 else rows.filter(pl.col("date") == day))
+            paths.append(path)
+            adds.append(add)
+    except BaseException:
+        remove_files(Written(paths, adds))
+        raise
+    return Written(paths, adds)
 
 
 def remove_files(written: Written) -> None:
@@ -58,14 +68,22 @@ def _write_day(root: Path, day: dt.date, rows: pl.DataFrame) -> tuple[Path, AddA
     folder = root / f"date={day.isoformat()}"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"part-{uuid.uuid4()}.zstd.parquet"
-    body = rows.drop("date")
-    table = _plain_strings(body.to_arrow())
+    try:
+        _write(path, rows.drop("date"))
+        return path, _add_action(folder, path, day, rows)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _write(path: Path, body: pl.DataFrame) -> None:
+    table = pa.table({name: _arrow(body.get_column(name)) for name in body.columns})
     whole = [f.name for f in table.schema if pa.types.is_integer(f.type) or pa.types.is_timestamp(f.type)]
     split = [f.name for f in table.schema if f.name in NEVER_REPEATS]
     repeating = [
         f.name
         for f in table.schema
-        if pa.types.is_string(f.type) or (pa.types.is_floating(f.type) and f.name not in NEVER_REPEATS)
+        if pa.types.is_dictionary(f.type) or (pa.types.is_floating(f.type) and f.name not in NEVER_REPEATS)
     ]
     pq.write_table(
         table,
@@ -77,20 +95,46 @@ def _write_day(root: Path, day: dt.date, rows: pl.DataFrame) -> tuple[Path, AddA
             **dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
             **dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
         },
+        write_statistics=[name for name in SOUGHT if name in table.column_names],
         row_group_size=ROW_GROUP,
         store_schema=False,
     )
     with path.open("rb") as file:
         os.fsync(file.fileno())
-    first, last = rows.select(pl.col("sampled_at").min().alias("a"), pl.col("sampled_at").max().alias("b")).row(0)
+
+
+def _arrow(column: pl.Series) -> pa.Array:
+    """Text as a dictionary made from its runs: rows lie GPU by GPU, so few values need to be looked at."""
+    column = column.rechunk()
+    if column.dtype != pl.String or column.is_empty():
+        return _plain(column)
+    here, before = column.slice(1), column.slice(0, len(column) - 1)
+    starts = pl.concat([pl.Series([True]), here.ne_missing(before) if column.null_count() else here != before])
+    heads = column.filter(starts)
+    words = heads.drop_nulls().unique(maintain_order=True)
+    numbers = pl.Series(range(len(words)), dtype=pl.Int32)
+    codes = heads.replace_strict(words, numbers, default=None, return_dtype=pl.Int32)
+    run = starts.cast(pl.UInt32).cum_sum() - 1
+    return pa.DictionaryArray.from_arrays(codes.gather(run).to_arrow(), _plain(words))
+
+
+def _plain(column: pl.Series) -> pa.Array:
+    """Delta's string is Arrow's plain string; Polars gives the view kind."""
+    array = column.to_arrow()
+    return array.cast(pa.string()) if column.dtype == pl.String else array
+
+
+def _add_action(folder: Path, path: Path, day: dt.date, rows: pl.DataFrame) -> AddAction:
+    bounded = ("sampled_at", "cluster", "node")
+    low, high = (rows.select(getattr(pl.col(c), which)() for c in bounded).row(0) for which in ("min", "max"))
     stats = {
         "numRecords": rows.height,
-        "minValues": {"sampled_at": _iso(first)},
+        "minValues": {"sampled_at": _iso(low[0]), "cluster": low[1], "node": low[2]},
         # Statistics hold milliseconds: rounding the latest time down would hide rows from a filter.
-        "maxValues": {"sampled_at": _iso(last + dt.timedelta(milliseconds=1))},
-        "nullCount": {"sampled_at": 0},
+        "maxValues": {"sampled_at": _iso(high[0] + dt.timedelta(milliseconds=1)), "cluster": high[1], "node": high[2]},
+        "nullCount": dict.fromkeys(bounded, 0),
     }
-    add = AddAction(
+    return AddAction(
         path=f"{folder.name}/{path.name}",
         size=path.stat().st_size,
         partition_values={"date": day.isoformat()},
@@ -98,16 +142,6 @@ def _write_day(root: Path, day: dt.date, rows: pl.DataFrame) -> tuple[Path, AddA
         data_change=True,
         stats=json.dumps(stats),
     )
-    return path, add
-
-
-def _plain_strings(table: pa.Table) -> pa.Table:
-    """Delta's string is Arrow's plain string; Polars gives the large or view kind."""
-    fields = [
-        pa.field(f.name, pa.string() if pa.types.is_large_string(f.type) or pa.types.is_string_view(f.type) else f.type)
-        for f in table.schema
-    ]
-    return table.cast(pa.schema(fields))
 
 
 def _iso(at: dt.datetime) -> str:

@@ -107,6 +107,12 @@ def read_header(path: Path) -> Header | None:
     return _scan(_bytes(path)).header
 
 
+def rows_of(path: Path) -> int:
+    """How many samples a segment's seal counts; 0 where there is no seal. Raises `OSError`."""
+    seal = read_seal(_bytes(path))
+    return seal.rows if seal else 0
+
+
 def read_segments(bodies: Iterable[tuple[str, bytes | Path]]) -> Batch:
     """Read many `(name, body)` at once: segments of one column layout share one frame, which is what makes it fast.
 

@@ -1,0 +1,96 @@
+"""A group of segments made ready to land: read, cleaned, judged row by row, written as files not yet committed.
+
+Belongs here: what one thread does with its share of a batch. Does not belong here: rules about the whole batch, the
+gate, the commit (`ingest.py`). Several groups run side by side; each lets go of its rows once they are on disk.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import polars as pl
+
+from assets.landing import hours_of
+from assets.telemetry_clean import clean_segments
+from assets.telemetry_files import Written, write_files
+from assets.telemetry_known import Known
+from assets.waiting import Waiting
+from sources.telemetry.segment import read_segments
+from warehouse.lake import Lake
+from warehouse.quality.batches import steady_columns
+from warehouse.quality.rows import REFUSED, refuse
+from warehouse.schema.declare import lake_schema, qualified_name
+from warehouse.schema.telemetry import GpuSample
+
+SAMPLES = qualified_name(GpuSample)
+THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What became of a group. `hurt` are segments with damage: nothing of them is in here.
+
+    read = kept + refused + repeated; records: frames of the other telemetry tables; steady: the columns that batch
+    rules compare; span: first and last time of the kept samples.
+    """
+
+    segment_ids: Sequence[str]
+    hurt: Sequence[Waiting]
+    records: Mapping[str, pl.DataFrame]
+    undeclared: Sequence[str]
+    read: int
+    kept: int
+    refused: pl.DataFrame
+    steady: pl.DataFrame
+    hours: Sequence[int]
+    span: tuple[dt.datetime, dt.datetime] | None
+    written: Written
+
+
+def prepare(lake: Lake, groups: Sequence[Sequence[Waiting]], known: Known) -> list[Prepared]:
+    """Every group, in their order. Raises `OSError` when the disk is full: nothing is committed then."""
+    if len(groups) == 1:
+        return [_prepare(lake, groups[0], known)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(lambda group: _prepare(lake, group, known), groups))
+
+
+def _prepare(lake: Lake, group: Sequence[Waiting], known: Known) -> Prepared:
+    hurt: list[Waiting] = []
+    batch = read_segments((str(w.path), w.path) for w in group)
+    if batch.damage:
+        names = {name for name, _ in batch.damage}
+        hurt = [w for w in group if str(w.path) in names]
+        batch = read_segments((str(w.path), w.path) for w in group if w not in hurt)
+    cleaned = clean_segments(batch)
+    read = batch.sample_count
+    ids = batch.segment_ids
+    del batch
+    records = {name: frame for name, frame in cleaned.frames.items() if name != SAMPLES}
+    rows = cleaned.frames.get(SAMPLES)
+    undeclared = cleaned.undeclared
+    del cleaned
+    if rows is None or rows.is_empty():
+        steady = pl.DataFrame(schema={name: lake_schema(GpuSample)[name] for name in steady_columns(GpuSample)})
+        return Prepared(
+            ids, hurt, records, undeclared, read, 0, pl.DataFrame(schema=REFUSED), steady, [], None, Written([], [])
+        )
+    good, refused = refuse(known.without_known(rows), GpuSample)
+    del rows
+    span = good.select(pl.col("sampled_at").min().alias("a"), pl.col("sampled_at").max().alias("b")).row(0)
+    return Prepared(
+        ids,
+        hurt,
+        records,
+        undeclared,
+        read,
+        good.height,
+        refused,
+        good.select(steady_columns(GpuSample)),
+        hours_of(good),
+        span if good.height else None,
+        write_files(lake, GpuSample, good),
+    )

@@ -1,0 +1,56 @@
+"""Which samples the lake holds already, asked only of files that could hold them.
+
+Belongs here: the look at a table's files by their statistics, and the anti-join. Does not belong here: segments and
+their ids, which make a repeat rare; this is for what ids cannot see: one sample in two segments.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import polars as pl
+
+from warehouse.lake import Lake
+from warehouse.schema.declare import key_of
+from warehouse.schema.telemetry import GpuSample
+
+_BOUNDS: Final = ("sampled_at", "cluster", "node")
+
+
+class Known:
+    """The samples table as it was at one version. Safe to use from several threads."""
+
+    def __init__(self, lake: Lake) -> None:
+        table = lake.open(GpuSample)
+        self.version: int = table.version()
+        self._root: Path = lake.path(GpuSample)
+        files = pl.DataFrame(table.get_add_actions(flatten=True))
+        missing = [
+            pl.lit(None, pl.Datetime("us", "UTC") if column == "sampled_at" else pl.String).alias(name)
+            for column in _BOUNDS
+            for name in (f"min.{column}", f"max.{column}")
+            if name not in files.columns
+        ]
+        self._files = files.with_columns(missing)
+
+    def without_known(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows whose key the table does not hold, in their order."""
+        low, high = (rows.select(getattr(pl.col(c), which)() for c in _BOUNDS).row(0) for which in ("min", "max"))
+        apart = pl.any_horizontal(
+            bound
+            for column, first, last in zip(_BOUNDS, low, high, strict=True)
+            for bound in (pl.col(f"max.{column}") < first, pl.col(f"min.{column}") > last)
+        )
+        near = self._files.filter(~apart.fill_null(value=False)).get_column("path").to_list()
+        if not near:
+            return rows
+        key = key_of(GpuSample)
+        there = (
+            pl.scan_parquet([self._root / unquote(path) for path in near], hive_partitioning=False)
+            .filter(pl.col("sampled_at").is_between(low[0], high[0]), pl.col("node").is_between(low[2], high[2]))
+            .select(key)
+            .collect()
+        )
+        return rows.join(there, on=key, how="anti", maintain_order="left") if there.height else rows
