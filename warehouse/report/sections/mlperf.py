@@ -219,7 +219,12 @@ def utilisation(view: View, rows: list[Row]) -> Iterator[Html]:
                 scale=alt.Scale(zero=True),
             ),
             color=alt.Color("r:N", title=None),
-            shape=alt.Shape("k:N", title=None, scale=alt.Scale(domain=kinds, range=["circle", "triangle-left"])),
+            shape=alt.Shape(
+                "k:N",
+                title=None,
+                legend=alt.Legend(orient="bottom"),
+                scale=alt.Scale(domain=kinds, range=["circle", "triangle-left"]),
+            ),
             tooltip=[
                 "s:N",
                 "a:N",

@@ -71,7 +71,7 @@ def build(view: View) -> Iterator[Html]:
         yield view.finding(
             view.say(
                 f"{first['study']}: {gpu} of {total} unexpected interruptions were the GPU or its memory [{where}]",
-                f"{first['study']}：{total} 次意外中断中 {gpu} 次由 GPU 或显存引起[{where}]",
+                f"{first['study']}：{total} 次意外中断中 {gpu} 次由 GPU 或显存引起 [{where}]",
             )
         )
         components = sorted(
@@ -116,7 +116,7 @@ def build(view: View) -> Iterator[Html]:
                     "label:N",
                     title=None,
                     sort=[f"{r['run']}: {r['metric']}" for r in shares],
-                    axis=alt.Axis(grid=True, labelLimit=300),
+                    axis=alt.Axis(grid=True),
                 ),
                 x=alt.X(
                     "ratio:Q",
