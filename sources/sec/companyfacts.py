@@ -90,10 +90,12 @@ class CompanyFacts:
     def parse(self, payload: Payload) -> Parsed:
         """`raw.company_facts`: one row a fact of the concepts in use. Raises `ParseError`."""
         document = read_json(payload)
-        company = _company(document, document_name(payload))
         facts = document.get("facts")
-        if not isinstance(facts, dict) or not facts:
+        if not isinstance(facts, dict):
             raise ParseError(f"{document_name(payload)}: holds no facts; is it a company-facts file?")
+        company = _company(document, document_name(payload))
+        if not facts:
+            raise ParseError(f"{document_name(payload)}: holds no facts of {company.ticker}; fetch it again")
         frames = [_facts(company, concept, units) for concept, units in _wanted(facts)]
         frame = pl.concat([f for group in frames for f in group]) if any(frames) else pl.DataFrame(schema=_SCHEMA)
         good = _complete()

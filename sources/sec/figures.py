@@ -211,5 +211,5 @@ def _row(filing: Filing, f: Figure, period: str) -> dict[str, Any]:
         "known_at_precision": filing.precision,
         "source_name": filing.name_of(f.exhibit),
         "source_url": filing.url_of(f.exhibit),
-        "notes": None,
+        "notes": "preliminary, announced before the results" if filing.is_preliminary else None,
     }

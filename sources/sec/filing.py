@@ -113,6 +113,11 @@ class Filing:
         """Sums written out in prose."""
         return [_amount(m) for d in self.documents for m in _AMOUNT.finditer(d.prose)]
 
+    @cached_property
+    def is_preliminary(self) -> bool:
+        """Whether the filing announces results before they are final."""
+        return any("preliminary" in d.text[:1500].lower() for d in self.documents)
+
     def is_written_out(self, value: float) -> bool:
         """Whether the prose states this sum, rounded, with at least three digits: that settles scale and column."""
         return any(a.digits >= _MIN_DIGITS and abs(value - a.value) <= a.step / 2 * 1.000001 for a in self.amounts)

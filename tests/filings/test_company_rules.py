@@ -173,3 +173,16 @@ def test_acceptance_time_accession_and_form_come_from_edgar():
     assert f"{row['known_at']:%Y-%m-%dT%H:%M:%S}" == "2025-11-19T21:17:04"
     assert (row["known_at_precision"], row["form"]) == ("second", "8-K/A")
     assert row["source_url"] == "https://www.sec.gov/Archives/edgar/data/1045810/000104581025000228/cfo.htm"
+
+
+def test_a_pre_announcement_is_kept_as_what_it_is():
+    text = TEXT.replace("Announces Financial Results", "Announces Preliminary Financial Results")
+    rows = SOURCE.parse(nvidia(text=text)).frames[FINANCIALS]
+    assert set(rows["notes"]) == {"preliminary, announced before the results"}
+    assert set(SOURCE.parse(nvidia()).frames[FINANCIALS]["notes"]) == {None}
+
+
+def test_a_filing_without_any_day_is_known_when_it_was_retrieved():
+    undated = TEXT.replace("Nov. 19, 2025\u2014", "")
+    row = SOURCE.parse(nvidia(text=undated)).frames[FINANCIALS].row(0, named=True)
+    assert (f"{row['known_at']:%Y-%m-%d}", row["known_at_precision"]) == ("2026-11-01", "retrieved")
