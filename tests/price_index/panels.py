@@ -41,6 +41,8 @@ def offer(number: int, provider: str, price: float, **given: object) -> dict[str
         "accelerator_id": H100,
         "gpu_count": 8.0,
         "price_usd_per_gpu_hour": price,
+        "currency": "USD",
+        "fx_rate": 1.0,
         "index_eligible": True,
         "resolution": "resolved",
         "source": f"gpu-prices/{provider}",
