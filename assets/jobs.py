@@ -6,10 +6,12 @@ Belongs here: what one export cannot know by itself. Does not belong here: readi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import polars as pl
 
 RAW_JOBS, JOBS = "raw.scheduler_jobs", "telemetry.jobs"
+INVENTORY = "telemetry.inventory"
 RAW_DEVICES, JOB_GPUS = "raw.device_snapshots", "telemetry.job_gpus"
 _JOB = ("cluster", "scheduler", "job_id")
 _STAY = ("cluster", "job_id", "gpu_uuid")
@@ -28,7 +30,8 @@ def derive(frames: Mapping[str, pl.DataFrame], reference: Callable[[str], pl.Laz
     if RAW_DEVICES in frames:
         clusters = frames[RAW_DEVICES].get_column("cluster").unique().to_list()
         known = reference(JOB_GPUS).filter(pl.col("cluster").is_in(clusters)).collect()
-        out[JOB_GPUS] = merge_snapshot(frames[RAW_DEVICES], known)
+        places = reference(INVENTORY).filter(pl.col("cluster").is_in(clusters)).collect()
+        out[JOB_GPUS] = merge_snapshot(name_devices(frames[RAW_DEVICES], places), known)
     return {name: frame for name, frame in out.items() if frame.height}
 
 
@@ -64,6 +67,42 @@ def number_attempts(raw: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     )
     joined = raw.join(numbers, on=[*_JOB, "started_at"], how="left", nulls_equal=True, maintain_order="left")
     return joined.with_columns(pl.coalesce("attempt", "seen_as").cast(pl.Int64).alias("attempt")).drop("seen_as")
+
+
+def name_devices(snapshot: pl.DataFrame, inventory: pl.DataFrame) -> pl.DataFrame:
+    """Give devices known by place (`node/index`) the UUID of the board that sat there when the stay began.
+
+    The inventory may have begun later than the job: then the first board seen at the place is taken. A place that
+    the inventory does not know stays as it is, since an index is no identity.
+    """
+    seen = (
+        inventory.filter(pl.col("parent_gpu_uuid").is_null() & pl.col("gpu_index").is_not_null())
+        .select(
+            "cluster",
+            pl.concat_str("node", pl.lit("/"), "gpu_index").alias("place"),
+            pl.col("gpu_uuid").alias("board"),
+            "valid_from",
+        )
+        .sort("valid_from")
+    )
+    began = snapshot.with_columns(pl.coalesce("from_at", "observed_at").alias("began_at")).sort("began_at")
+    then, later = _seated(began, seen, "backward"), _seated(began, seen, "forward")
+    return then.with_columns(
+        pl.coalesce("board", later.get_column("board"), "gpu_uuid").alias("gpu_uuid"),
+        (pl.col("node") if "node" in snapshot.columns else pl.lit(None, pl.String)).alias("node"),
+    ).drop("board", "valid_from", "began_at")
+
+
+def _seated(began: pl.DataFrame, seen: pl.DataFrame, strategy: Literal["backward", "forward"]) -> pl.DataFrame:
+    return began.join_asof(
+        seen,
+        left_on="began_at",
+        right_on="valid_from",
+        by_left=["cluster", "gpu_uuid"],
+        by_right=["cluster", "place"],
+        strategy=strategy,
+        check_sortedness=False,
+    )
 
 
 def merge_snapshot(snapshot: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:

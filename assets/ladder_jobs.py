@@ -12,7 +12,7 @@ import polars as pl
 
 KEY: Final = ("cluster", "job_id", "attempt")
 SLOW_RATIO: Final = 1.03  # a step this much above the job's usual time lost its excess to something
-USUAL_QUANTILE: Final = 0.25  # of the step times: what the job does when nothing holds it up
+USUAL_QUANTILE: Final = 0.1  # of the step times: what the job does when nothing holds it up
 # Earlier wins where two claims overlap: a stated phase knows better than what steps let one infer.
 RUNGS: Final = (
     "start_up",

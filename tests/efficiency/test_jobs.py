@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assets.jobs import derive, merge_snapshot, number_attempts
+from assets.jobs import derive, merge_snapshot, name_devices, number_attempts
 from sources.base import ParseError
 from sources.jobs import kubernetes, mapping, slurm
 from sources.jobs.values import expand_nodes
@@ -332,5 +332,34 @@ def test_an_idle_node_ends_every_stay(tmp_path):
     begun = derived(parsed(mapping.SOURCE, folder, "2026-01-01T00:00:00Z"))["telemetry.job_gpus"]
     known = pl.concat([empty("telemetry.job_gpus"), begun], how="diagonal_relaxed")
     (folder / "0").write_text("")
-    ended = derived(parsed(mapping.SOURCE, folder, "2026-01-01T06:00:00Z"), lambda _: known)["telemetry.job_gpus"]
+    ended = derived(
+        parsed(mapping.SOURCE, folder, "2026-01-01T06:00:00Z"),
+        lambda table: known if table == "telemetry.job_gpus" else empty(table),
+    )["telemetry.job_gpus"]
     assert ended.select("job_id", "from_at", "to_at").rows() == [("4711", utc(2026, 1, 1), utc(2026, 1, 1, 6))]
+
+
+def test_devices_known_by_place_get_the_uuid_of_the_board_that_sat_there():
+    inventory = pl.concat(
+        [
+            empty("telemetry.inventory"),
+            pl.DataFrame(
+                [
+                    {"cluster": "c", "node": "n", "gpu_index": 0, "gpu_uuid": "OLD", "valid_from": utc(2026, 1, 1)},
+                    {"cluster": "c", "node": "n", "gpu_index": 0, "gpu_uuid": "NEW", "valid_from": utc(2026, 1, 5)},
+                    {"cluster": "c", "node": "n", "gpu_index": 1, "gpu_uuid": "ONE", "valid_from": utc(2026, 1, 5)},
+                ]
+            ),
+        ],
+        how="diagonal_relaxed",
+    )
+    stays = [held("a", "n/0", utc(2026, 1, 2)), held("b", "n/0", utc(2026, 1, 6)), held("c", "n/1", utc(2026, 1, 2)),
+             held("d", "n/7", utc(2026, 1, 2)), held("e", "GPU-x", utc(2026, 1, 2))]  # fmt: skip
+    out = name_devices(pl.DataFrame(stays), inventory)
+    assert dict(out.select("job_id", "gpu_uuid").rows()) == {
+        "a": "OLD",
+        "b": "NEW",
+        "c": "ONE",
+        "d": "n/7",
+        "e": "GPU-x",
+    }
