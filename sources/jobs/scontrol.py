@@ -60,11 +60,12 @@ def cut_blocks(body: str) -> pl.DataFrame:
 
 
 def devices(body: str) -> pl.DataFrame:
-    """Columns raw_job_id, node, gpu_index, stated: one row for each device index that a job holds on a node."""
+    """Columns raw_job_id, attempt, node, gpu_index, stated: one row for each device index that a job holds on a node."""
     lines = (
         records(body.lstrip(), r"\bJobId=\d+")
         .with_columns(
             pl.col("text").str.extract(r"^JobId=(\d+)").alias("raw_job_id"),
+            pl.col("text").str.extract(r"\bRestarts=(\d+)").cast(pl.Int64).alias("attempt"),
             pl.col("text").str.extract_all(r"Nodes=\S+ CPU_IDs=\S+ Mem=\S+ GRES=\S*").alias("line"),
         )
         .explode("line")
@@ -72,16 +73,23 @@ def devices(body: str) -> pl.DataFrame:
     )
     lines = lines.select(
         "raw_job_id",
+        "attempt",
         pl.col("line").str.extract(r"Nodes=(\S+)").alias("nodes"),
         pl.col("line").str.extract(r"gpu(?::[^:(,]+)?:(\d+)\(").cast(pl.Int64).alias("stated"),
         pl.col("line").str.extract(r"gpu[^(,]*\(IDX:([\d,\-]+)\)").alias("indices"),
     ).drop_nulls("indices")
     rows = [
-        (job, node, int(index), stated)
-        for job, nodes, stated, indices in lines.iter_rows()
+        (job, attempt, node, int(index), stated)
+        for job, attempt, nodes, stated, indices in lines.iter_rows()
         for node in (expand_nodes(nodes) or "").split(",")
         for index in (expand_nodes(f"[{indices}]") or "").split(",")
         if node and index
     ]
-    schema = {"raw_job_id": pl.String, "node": pl.String, "gpu_index": pl.Int64, "stated": pl.Int64}
+    schema = {
+        "raw_job_id": pl.String,
+        "attempt": pl.Int64,
+        "node": pl.String,
+        "gpu_index": pl.Int64,
+        "stated": pl.Int64,
+    }
     return pl.DataFrame(rows, schema=schema, orient="row")

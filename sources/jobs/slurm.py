@@ -103,9 +103,10 @@ class Slurm:
         )
         held = devices(body).join(
             rows.select("raw_job_id", "job_id", "cluster", "attempt", pl.col("started_at").alias("from_at")),
-            on="raw_job_id",
+            on=["raw_job_id", "attempt"],
+            nulls_equal=True,
         )
-        counted = pl.len().over("raw_job_id", "node")
+        counted = pl.len().over("raw_job_id", "attempt", "node")
         stays = held.select(
             "cluster",
             "job_id",
