@@ -41,7 +41,7 @@ class Known:
         apart = pl.any_horizontal(
             bound
             for column, first, last in zip(_BOUNDS, low, high, strict=True)
-            for bound in (pl.col(f"max.{column}") < first, pl.col(f"min.{column}") > last)
+            for bound in (pl.col(f"max.{column}") < pl.lit(first), pl.col(f"min.{column}") > pl.lit(last))
         )
         near = self._files.filter(~apart.fill_null(value=False)).get_column("path").to_list()
         if not near:
@@ -49,7 +49,8 @@ class Known:
         key = key_of(GpuSample)
         there = (
             pl.scan_parquet([self._root / unquote(path) for path in near], hive_partitioning=False)
-            .filter(pl.col("sampled_at").is_between(low[0], high[0]), pl.col("node").is_between(low[2], high[2]))
+            .filter(pl.col("sampled_at").is_between(low[0], high[0]))
+            .filter(pl.col("node").is_between(pl.lit(low[2]), pl.lit(high[2])))
             .select(key)
             .collect()
         )
