@@ -62,11 +62,6 @@ class Filing:
         self.known_at, self.precision = self._known(observed_at)
 
     @cached_property
-    def text(self) -> str:
-        """All text of all documents."""
-        return " ".join(d.text for d in self.documents)
-
-    @cached_property
     def statements(self) -> list[tuple[Exhibit, Statement]]:
         """Every table of figures with the exhibit it stands in."""
         month = self.company.year_end_month

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 from lxml import etree
 
-from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Reject, Web
+from sources.base import Authority, Cadence, FetchError, Landing, Parsed, ParseError, Payload, Reject, Web
 from sources.http_errors import StatusError
 from sources.local_files import local_files, payload_of
 from sources.sec.companies import filing_url
@@ -181,7 +181,10 @@ def _hits(web: Web, phrase: str, window: Mapping[str, str]) -> Iterator[tuple[in
     while start < LAST_RESULT:
         query = {"q": phrase, "forms": "D,D/A", "dateRange": "custom", **window, "from": str(start)}
         answer = web.get(SEARCH, params=query, conditional=False, max_bytes=16 << 20)
-        hits = hits_of(answer.body, SEARCH) if answer is not None else []
+        try:
+            hits = hits_of(answer.body, SEARCH) if answer is not None else []
+        except ParseError as error:
+            raise FetchError(str(error)) from error
         yield from hits
         if len(hits) < PAGE:
             return
@@ -214,7 +217,11 @@ def _notice(web: Web, source: str, cik: int, accession: str, filed: str) -> Payl
     if answer is None:
         return None
     meta = {"cik": str(cik), "accession": accession, "filed": filed}
-    body = without_persons(answer.body, url)
+    try:
+        body = without_persons(answer.body, url)
+    except ParseError:
+        # What cannot be cleared of persons is not kept.
+        return None
     return Payload(source, url, answer.retrieved_at, "application/xml", body, "form-d", meta=meta)
 
 

@@ -6,7 +6,6 @@ grammar of guidance, finding filings (`submissions.py`).
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,11 +78,6 @@ class Release:
 def guidance_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Rows of `market.guidance` as a frame with its types."""
     return pl.DataFrame(list(rows), schema=GUIDANCE_SCHEMA)
-
-
-def midnight(day: dt.date) -> dt.datetime:
-    """The first moment of a day, UTC: what is known to the day only."""
-    return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC)
 
 
 SOURCE = Release()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from bs4 import BeautifulSoup
@@ -90,13 +91,7 @@ def releases(web: Web, source: str, tickers: Sequence[str]) -> Iterator[Payload]
     """The newest results releases of each company, one payload a filing. Raises `FetchError` when EDGAR refuses."""
     for ticker in tickers:
         company = BY_TICKER[ticker]
-        page = web.get(
-            f"https://data.sec.gov/submissions/CIK{company.cik10}.json", conditional=False, max_bytes=MAX_BYTES
-        )
-        if page is None:
-            continue
-        results = [f for f in _listed(page) if f.is_results][:NEWEST]
-        for filed in results:
+        for filed in islice((f for f in everything_filed(web, company) if f.is_results), NEWEST):
             payload = _filing(web, source, company, filed)
             if payload is not None:
                 yield payload
@@ -106,41 +101,20 @@ def reports(web: Web, source: str, tickers: Sequence[str]) -> Iterator[Payload]:
     """The newest 10-Q and 10-K of each company, the primary document as one payload. Raises `FetchError`."""
     for ticker in tickers:
         company = BY_TICKER[ticker]
-        page = web.get(
-            f"https://data.sec.gov/submissions/CIK{company.cik10}.json", conditional=False, max_bytes=MAX_BYTES
-        )
-        wanted = [f for f in _listed(page) if f.form in REPORT_FORMS][:NEWEST] if page else []
-        for filed in wanted:
-            document = web.get(filing_url(company.cik, filed.accession) + filed.primary_document, max_bytes=MAX_BYTES)
+        for filed in islice((f for f in everything_filed(web, company) if f.form in REPORT_FORMS), NEWEST):
+            document = _get(web, filing_url(company.cik, filed.accession) + filed.primary_document)
             if document is not None:
-                yield Payload(
-                    source,
-                    document.url,
-                    document.retrieved_at,
-                    document.media_type,
-                    document.body,
-                    f"CIK{company.cik10}",
-                    meta=_meta(company, filed),
-                )
+                yield _payload(source, document, f"CIK{company.cik10}", _meta(company, filed))
 
 
 def monthly_reports(web: Web, source: str) -> Iterator[Payload]:
     """TSMC's newest monthly 6-K: the form has no items, the file name says what it is. Raises `FetchError`."""
     company = BY_TICKER["TSM"]
-    page = web.get(f"https://data.sec.gov/submissions/CIK{company.cik10}.json", conditional=False, max_bytes=MAX_BYTES)
-    named = [f for f in (_listed(page) if page else []) if f.form == "6-K" and "revenue" in f.primary_document.lower()]
-    for filed in named[:NEWEST]:
-        document = web.get(filing_url(company.cik, filed.accession) + filed.primary_document, max_bytes=MAX_BYTES)
+    named = (f for f in everything_filed(web, company) if f.form == "6-K" and "revenue" in f.primary_document.lower())
+    for filed in islice(named, NEWEST):
+        document = _get(web, filing_url(company.cik, filed.accession) + filed.primary_document)
         if document is not None:
-            yield Payload(
-                source,
-                document.url,
-                document.retrieved_at,
-                document.media_type,
-                document.body,
-                "TSM",
-                meta=_meta(company, filed),
-            )
+            yield _payload(source, document, "TSM", _meta(company, filed))
 
 
 def everything_filed(web: Web, company: Company) -> Iterator[Filed]:
@@ -148,16 +122,18 @@ def everything_filed(web: Web, company: Company) -> Iterator[Filed]:
     page = web.get(f"https://data.sec.gov/submissions/CIK{company.cik10}.json", conditional=False, max_bytes=MAX_BYTES)
     if page is None:
         return
-    yield from _listed(page)
-    for address in older_pages(json.loads(page.body)):
+    document, filed = _listed(page)
+    yield from filed
+    for address in older_pages(document):
         older = web.get(address, conditional=False, max_bytes=MAX_BYTES)
         if older is not None:
-            yield from _listed(older)
+            yield from _listed(older)[1]
 
 
-def _listed(page: Response) -> list[Filed]:
+def _listed(page: Response) -> tuple[Mapping[str, Any], list[Filed]]:
     try:
-        return filings_of(json.loads(page.body))
+        document = json.loads(page.body)
+        return document, filings_of(document)
     except (json.JSONDecodeError, ParseError) as error:
         raise FetchError(f"{page.url}: not a list of filings: {error}") from error
 
@@ -165,27 +141,56 @@ def _listed(page: Response) -> list[Filed]:
 def _filing(web: Web, source: str, company: Company, filed: Filed) -> Payload | None:
     """One filing with its EX-99 exhibits; None when it has none or nothing changed."""
     folder = filing_url(company.cik, filed.accession)
-    try:
-        index = web.get(f"{folder}{filed.accession}-index.html", max_bytes=MAX_BYTES)
-    except StatusError as error:
-        if error.status == NOT_FOUND:
-            return None
-        raise
+    index = _get(web, f"{folder}{filed.accession}-index.html")
     if index is None:
         return None
-    wanted = [
-        (kind, url) for kind, url in exhibits_of(index.body.decode("utf-8", "replace")) if kind.startswith("EX-99")
-    ]
+    try:
+        listed = exhibits_of(index.body.decode("utf-8", "replace"))
+    except ParseError as error:
+        raise FetchError(f"{index.url}: {error}") from error
     members = []
-    for _, url in wanted:
-        document = web.get(url, conditional=False, max_bytes=MAX_BYTES)
+    for kind, url in listed:
+        document = web.get(url, conditional=False, max_bytes=MAX_BYTES) if kind.startswith("EX-99") else None
         if document is not None:
             members.append((url.rpartition("/")[2], document.body))
     if not members:
         return None
     meta = _meta(company, filed)
+    # Under the index's address and validators: the filing is fetched again only when its index has changed.
+    return _payload(source, index, f"CIK{company.cik10}", meta, body=pack(meta, members), media_type=MEDIA_TYPE)
+
+
+def _get(web: Web, url: str) -> Response | None:
+    """A document that changed; None when it did not, and when it is not there. Any other refusal is raised."""
+    try:
+        return web.get(url, max_bytes=MAX_BYTES)
+    except StatusError as error:
+        if error.status == NOT_FOUND:
+            return None
+        raise
+
+
+def _payload(
+    source: str,
+    answer: Response,
+    stream: str,
+    meta: Mapping[str, str],
+    *,
+    body: bytes | None = None,
+    media_type: str | None = None,
+) -> Payload:
+    """An answer as payload, with the validators that make the next request conditional."""
     return Payload(
-        source, folder, index.retrieved_at, MEDIA_TYPE, pack(meta, members), f"CIK{company.cik10}", meta=meta
+        source,
+        answer.url,
+        answer.retrieved_at,
+        media_type or answer.media_type,
+        answer.body if body is None else body,
+        stream,
+        answer.status,
+        answer.etag,
+        answer.last_modified,
+        meta,
     )
 
 

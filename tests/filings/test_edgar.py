@@ -16,8 +16,9 @@ from sources.sec.bundles import group_local, pack, unpack
 from sources.sec.companies import BY_TICKER, planned_end
 from sources.sec.companyfacts import SOURCE as FACTS
 from sources.sec.figures import FINANCIALS
+from sources.sec.formd import SOURCE as FUNDING
 from sources.sec.release import SOURCE as RELEASE
-from sources.sec.submissions import everything_filed, exhibits_of, filings_of, older_pages, releases
+from sources.sec.submissions import everything_filed, exhibits_of, filings_of, older_pages, releases, reports
 
 ACCESSION = "0001045810-25-000228"
 FOLDER = "/Archives/edgar/data/1045810/000104581025000228/"
@@ -137,6 +138,33 @@ def test_older_pages_are_read(monkeypatch):
     assert older_pages(SUBMISSIONS) == ["https://data.sec.gov/submissions/CIK0001045810-submissions-001.json"]
     filed = list(everything_filed(web_of(Edgar(), monkeypatch), BY_TICKER["NVDA"]))
     assert [f.accession for f in filed] == [r[0] for r in (*ROWS, *OLD)]
+
+
+def test_reports_reach_back_into_the_older_pages(monkeypatch):
+    edgar = Edgar()
+    edgar.pages["www.sec.gov/Archives/edgar/data/1045810/000104581010000003/old.htm"] = b"<html/>"
+    (payload,) = reports(web_of(edgar, monkeypatch), "sec-ixbrl", ("NVDA",))
+    assert (payload.meta["form"], payload.meta["accepted"]) == ("10-K", "2010-03-18T21:00:00.000Z")
+
+
+def test_a_filing_that_is_gone_is_passed_over(monkeypatch):
+    edgar = Edgar()
+    del edgar.pages[f"www.sec.gov{FOLDER}{ACCESSION}-index.html"]
+    assert list(releases(web_of(edgar, monkeypatch), "sec-release", ("NVDA",))) == []
+
+
+def test_a_page_that_is_no_list_of_filings_is_a_fetch_error(monkeypatch):
+    edgar = Edgar()
+    edgar.pages["data.sec.gov/submissions/CIK0001045810.json"] = b'{"filings": {"recent": {}}}'
+    with pytest.raises(FetchError, match="not a list of filings"):
+        list(releases(web_of(edgar, monkeypatch), "sec-release", ("NVDA",)))
+
+
+def test_a_fund_search_that_is_refused_is_a_fetch_error(monkeypatch):
+    edgar = Edgar()
+    edgar.pages["efts.sec.gov/LATEST/search-index"] = b'{"errorMessage": "window is too large"}'
+    with pytest.raises(FetchError, match="window is too large"):
+        list(FUNDING.fetch(web_of(edgar, monkeypatch)))
 
 
 def test_an_undeclared_tool_is_told_so_and_asks_no_more(monkeypatch):
