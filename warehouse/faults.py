@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 
 VARIABLE = "ALMANAC_FAULT"
 POINTS = (
@@ -24,7 +25,17 @@ POINTS = (
 )
 
 
+_passed: Counter[str] = Counter()
+
+
 def fault_point(name: str) -> None:
-    """Die by SIGKILL here if `ALMANAC_FAULT` names this point: no cleanup runs, as in a power cut."""
-    if os.environ.get(VARIABLE) == name:
+    """Die by SIGKILL here if `ALMANAC_FAULT` names this point: no cleanup runs, as in a power cut.
+
+    `name#3` dies where the point is passed for the third time.
+    """
+    wanted = os.environ.get(VARIABLE)
+    if not wanted:
+        return
+    _passed[name] += 1
+    if wanted in (name, f"{name}#{_passed[name]}"):
         os.kill(os.getpid(), signal.SIGKILL)
