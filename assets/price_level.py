@@ -20,6 +20,8 @@ def capped_weights(frame: pl.DataFrame, by: Sequence[str], weight: str, cap: flo
     """
     groups = list(by)
     count = pl.len().over(groups)
+    if frame[weight].n_unique() <= 1:  # equal weights need no rounds
+        return frame.with_columns((1 / count).alias(weight))
     share = frame.with_columns((pl.col(weight) / pl.col(weight).sum().over(groups)).alias(weight)).with_columns(
         pl.when(count * cap < 1).then(1 / count).otherwise(weight).alias(weight), full=pl.lit(value=False)
     )

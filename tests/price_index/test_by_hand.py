@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -10,7 +11,7 @@ from panels import H100, PCIE, SERIES, ask, daily, day, frame, index, offer, off
 
 from assets.price_daily import daily_prices
 from assets.price_index import price_index
-from assets.price_method import METHOD, Method
+from assets.price_method import METHOD, METHOD_VERSION, Method
 
 SIX = {"a": 2.0, "b": 2.1, "c": 2.2, "d": 2.3, "e": 2.4, "f": 2.5}
 HEADLINE = f"{H100}/headline/on_demand"
@@ -220,3 +221,23 @@ def test_parameters_are_in_every_row():
     rows = price_index(daily(steady(2)), method=Method(min_panel=7))
     assert rows["level_usd_per_gpu_hour"].is_null().all()
     assert set(rows["parameters"]) == {Method(min_panel=7).as_json()} != {METHOD.as_json()}
+
+
+def test_the_worked_example_of_the_method_page():
+    rows = index(
+        {
+            "a": [2.0, 2.0, None, 2.2],
+            "b": [2.1] * 4,
+            "c": [2.2, 2.42, 2.42, 19.36],
+            "d": [2.3] * 4,
+            "e": [2.4] * 4,
+            "f": [2.5] * 4,
+        }
+    )
+    assert column(rows, "level_usd_per_gpu_hour") == pytest.approx([2.25, 2.35, 2.35, 2.35])
+    assert [round(value, 2) for value in column(rows, "index_value")] == [100.0, 101.6, 101.6, 103.56]
+    assert rows["composition_effect_ratio"][1] == pytest.approx(-0.0284, abs=5e-5)
+    page = (Path(__file__).parents[2] / "docs" / "price-index.md").read_text(encoding="utf-8")
+    assert f"Version `{METHOD_VERSION}`" in page
+    for figure in ("0.01588", "101.60", "0.01906", "103.56", "-0.0284"):
+        assert figure in page
