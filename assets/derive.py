@@ -17,6 +17,10 @@ Frames = Mapping[str, pl.DataFrame]
 Reference = Callable[[str], pl.LazyFrame]
 
 
+# Derivations that look at what earlier documents of the source landed: these land one document at a time.
+SEQUENTIAL = frozenset({"job-mapping", "kubernetes", "slurm"})
+
+
 def derive(source: str, frames: Frames, lake: Lake) -> dict[str, pl.DataFrame]:
     """Frames that fit declared tables; those that already do pass through."""
     run = DERIVATIONS.get(source) or DERIVATIONS.get(source.split("/", maxsplit=1)[0])

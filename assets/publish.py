@@ -10,6 +10,7 @@ import polars as pl
 
 from sources.registry import all_sources
 from warehouse.home import Home
+from warehouse.lake import Lake
 from warehouse.publish import Compute, Published, publish
 
 
@@ -57,12 +58,15 @@ def _registered() -> pl.DataFrame:
     )
 
 
-def computed_columns() -> dict[str, Compute]:
-    """Tables with columns that are computed over the whole table, and by what."""
+def computed_columns(home: Home, sources: pl.DataFrame) -> dict[str, Compute]:
+    """Tables that are computed, or have columns that are, over the whole table at publish, and by what."""
+    from assets.ladder_lake import ladder_of_lake
     from assets.telemetry_intervals import close_inventory, close_node_states, close_null_reasons
     from assets.telemetry_links import link_deltas
 
+    authorities = dict(sources.select("source", "authority").iter_rows())
     return {
+        "telemetry.ladder_daily": lambda _: ladder_of_lake(Lake(home.lake), authorities),
         "telemetry.inventory": close_inventory,
         "telemetry.link_counters": link_deltas,
         "telemetry.node_states": close_node_states,
@@ -72,4 +76,5 @@ def computed_columns() -> dict[str, Compute]:
 
 def publish_home(home: Home) -> Published:
     """Publish everything the lake holds."""
-    return publish(home, source_frame(), computed_columns())
+    sources = source_frame()
+    return publish(home, sources, computed_columns(home, sources))

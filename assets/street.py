@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from assets.derive import derive
+from assets.derive import SEQUENTIAL, derive
 from assets.landing import Landed, Part, land, mark, parser_mark, write_quarantine
-from sources.base import FetchError, NotConfiguredError, OfflineError, ParseError, Parsed, Payload, Reject, Source, Web
+from sources.base import FetchError, NotConfiguredError, OfflineError, Parsed, ParseError, Payload, Reject, Source, Web
 from warehouse.archive import Archive, Document, Kept
 from warehouse.home import Home
 from warehouse.lake import Lake
@@ -129,10 +129,11 @@ def _land_append(archive: Archive, lake: Lake, source: Source, report: StreetRep
         for t in source.tables
     )
     pending = kept if outdated else _pending(lake, source, kept)
-    step = len(pending) if outdated else PARSE_CHUNK
-    for start in range(0, len(pending), max(step, 1)):
+    step = 1 if source.name in SEQUENTIAL else PARSE_CHUNK
+    for start in range(0, len(pending), step):
         chunk = pending[start : start + step]
-        _land_documents(archive, lake, source, chunk, report, load_id, whole=outdated)
+        # The first chunk of a newer parser replaces what the older one made; the others add to it.
+        _land_documents(archive, lake, source, chunk, report, load_id, whole=outdated and start == 0)
 
 
 def _land_snapshot(archive: Archive, lake: Lake, source: Source, report: StreetReport, load_id: str) -> None:

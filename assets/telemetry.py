@@ -74,6 +74,7 @@ def _ingest_asset() -> dg.AssetsDefinition:
         home: Home = context.resources.home.home()
         context.resources.telemetry.provide(home)
         report = ingest(home, load_id=context.run_id)
+        context.resources.telemetry.complete(home)
         for line in report.complaints():
             context.log.warning(line)
         context.resources.home.tell(report)

@@ -62,14 +62,26 @@ class TelemetryResource(dg.ConfigurableResource[Any]):
 
     def provide(self, home: Home) -> None:
         """Put something into the spool: a short capture of this machine's GPUs, or the demonstration cluster."""
-        from sources.telemetry.agent import collect, gpus_present
+        match self._resolved():
+            case "nvml":
+                from sources.telemetry.agent import collect
 
-        mode = self.mode
-        if mode == "auto":
-            mode = "nvml" if gpus_present() else "synthetic"
-        if mode == "nvml":
-            collect(home.spool, interval_s=1.0, duration_s=self.capture_seconds)
-        elif mode == "synthetic":
-            from assets.demo import provide_demo
+                collect(home.spool, interval_s=1.0, duration_s=self.capture_seconds)
+            case "synthetic":
+                from assets.demo import provide_demo
 
-            provide_demo(home)
+                provide_demo(home)
+
+    def complete(self, home: Home) -> None:
+        """After ingest: the demonstration cluster's jobs, whose devices are named from its inventory."""
+        if self._resolved() == "synthetic":
+            from assets.demo_jobs import provide_demo_jobs
+
+            provide_demo_jobs(home)
+
+    def _resolved(self) -> str:
+        from sources.telemetry.agent import gpus_present
+
+        if self.mode != "auto":
+            return self.mode
+        return "nvml" if gpus_present() else "synthetic"
