@@ -10,7 +10,7 @@ run: $(READY)
 	$(BIN)/almanac run
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(READY)
 	$(BIN)/ruff check .
