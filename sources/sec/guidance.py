@@ -114,7 +114,7 @@ def sentences(text: str) -> Iterator[str]:
     """Sentences and bullet points of a text with single spaces."""
     start = 0
     for m in re.finditer(
-        r"(?<=[.!?:])[\u201d\u2019\"']?\s+(?=[A-Z\u2022\u201c\"])|\s*[\u2022\u25cf\u25aa\u00b7]\s*", text
+        r"(?<=[.!?:])[\u201d\u2019\"']?\s+(?=[A-Z\u2022\u201c\"])|\s*(?:[\u2022\u25cf\u25aa\u00b7]|_{3,})\s*", text
     ):
         piece = text[start : m.start()].strip()
         if piece.lower().rsplit(" ", 1)[-1] in _ABBREVIATIONS:

@@ -14,7 +14,7 @@ import polars as pl
 
 from sources.base import Authority, Cadence, Landing, Parsed, Payload, Web
 from sources.local_files import local_files, observed_at
-from sources.sec import rules_cashflow, rules_nvidia, rules_segments
+from sources.sec import rules_cashflow, rules_nvidia, rules_revenue, rules_segments
 from sources.sec.bundles import MEDIA_TYPE, group_local, pack, unpack
 from sources.sec.figures import FINANCIALS, GUIDANCE, Found, to_frame
 from sources.sec.filing import Filing
@@ -24,13 +24,13 @@ from sources.sec.submissions import releases
 RULES: dict[str, tuple[Callable[[Filing, Found], None], ...]] = {
     "NVDA": (rules_nvidia.read,),
     "AMD": (rules_segments.read_amd,),
-    "MU": (rules_segments.read_micron,),
-    "AVGO": (rules_segments.read_broadcom,),
-    "AMZN": (rules_cashflow.read,),
-    "META": (rules_cashflow.read,),
-    "GOOGL": (rules_cashflow.read,),
-    "MSFT": (rules_cashflow.read,),
-    "CRWV": (rules_cashflow.read,),
+    "MU": (rules_segments.read_micron, rules_revenue.read),
+    "AVGO": (rules_segments.read_broadcom, rules_revenue.read),
+    "AMZN": (rules_cashflow.read, rules_revenue.read),
+    "META": (rules_cashflow.read, rules_revenue.read),
+    "GOOGL": (rules_cashflow.read, rules_revenue.read),
+    "MSFT": (rules_cashflow.read, rules_revenue.read),
+    "CRWV": (rules_cashflow.read, rules_revenue.read),
 }
 
 

@@ -146,6 +146,33 @@ def test_broadcoms_ai_revenue_stands_in_prose():
     assert found == {("ai_semiconductor_revenue", "FY26Q3"): 16.7e9}
 
 
+REVENUE_TABLES = (
+    (
+        ("(in millions)", "Three Months Ended March 31, 2025", "Three Months Ended March 31, 2026"),
+        ("Net product sales", "63,970", "71,304"),
+        ("Total net sales", "155,667", "181,519"),
+    ),
+    (("(in millions)", "Q4 2025", "Q1 2026"), ("Worldwide (WW) net sales", "$213,386", "$181,519")),
+)
+AMAZON_TEXT = (
+    "<div>SEATTLE\u2014(BUSINESS WIRE) April 29, 2026\u2014Amazon.com, Inc. (NASDAQ: AMZN) today announced results for its first "
+    "quarter ended March 31, 2026. Net sales increased 17% to $181.5 billion in the first quarter.</div>"
+)
+
+
+def test_total_revenue_needs_two_tables_that_agree():
+    found, _ = read(AMAZON_TEXT + table(REVENUE_TABLES[0]) + table(REVENUE_TABLES[1]))
+    assert found == {("revenue", "FY26Q1"): 181_519e6}
+    found, _ = read(AMAZON_TEXT + table(REVENUE_TABLES[0]))
+    assert not found
+
+
+def test_total_revenue_on_which_tables_differ_is_not_taken():
+    other = (REVENUE_TABLES[1][0], ("Worldwide (WW) net sales", "$181,519", "$213,386"))
+    found, _ = read(AMAZON_TEXT + table(REVENUE_TABLES[0]) + table(other))
+    assert not found
+
+
 def test_nvidia_comparatives_need_a_second_table():
     parts = [("pr.htm", "EX-99.1", TEXT), ("cfo.htm", "EX-99.2", table(PLATFORMS) + table(DATES))]
     rows = SOURCE.parse(bundle(parts)).frames[FINANCIALS]

@@ -55,6 +55,10 @@ def case(name: str) -> Case:
         return real("Revenue by Market Platform", "NVDA_q4fy25_EX-99.1.htm", "NVDA_q4fy25_EX-99.2_CFO_commentary.htm")
     if name == "amazon":
         return real("INVESTING ACTIVITIES", "AMZN_20251231_EX-99.1.htm")
+    if name == "amazon sales":
+        return real("Total net sales", "AMZN_20251231_EX-99.1.htm")
+    if name == "micron results":
+        return real("Cost of goods sold", "MU_a2026q2_EX-99.1.htm")
     return real("Cloud Memory Business Unit", "MU_a2026q2_EX-99.1.htm")
 
 
@@ -89,7 +93,7 @@ def test_a_written_release(how, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["nvidia", "nvidia with year", "amazon", "micron"])
+@pytest.mark.parametrize("name", ["nvidia", "nvidia with year", "amazon", "amazon sales", "micron", "micron results"])
 @settings(ALIKE, max_examples=12)
 @given(seed=st.integers(0, 10**6), how=st.sampled_from(LAYOUT))
 def test_a_real_release(name, seed, how):
