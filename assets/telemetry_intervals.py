@@ -59,7 +59,14 @@ def close_inventory(frame: pl.DataFrame) -> pl.DataFrame:
     tenants = seen.filter(changes).drop("gpu_uuid").with_columns(pl.col("valid_from").alias("@next"))
     told = (
         frame.sort("valid_from")
-        .join_asof(tenants.sort("valid_from"), on="valid_from", by=PLACE, strategy="forward", allow_exact_matches=False)
+        .join_asof(
+            tenants.sort("valid_from"),
+            on="valid_from",
+            by=PLACE,
+            strategy="forward",
+            allow_exact_matches=False,
+            check_sortedness=False,  # sorted above; Polars cannot check it within groups, and warns
+        )
         .with_columns(pl.when(in_slot).then(pl.col("@next")).alias("@next"))
         .with_columns(pl.min_horizontal("valid_to", "@next").alias("valid_to"))
     )
