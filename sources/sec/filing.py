@@ -143,12 +143,13 @@ class Filing:
             if int(cik) not in BY_CIK:
                 raise ParseError(f"{self.exhibits[0].name}: wrong company: CIK {cik} is not on the watch list")
             return BY_CIK[int(cik)]
-        for document in self.documents:
-            found = [t.upper() for t in _TICKER.findall(document.text[:6000])]
-            for ticker in found:
-                if ticker in BY_TICKER:
-                    return BY_TICKER[ticker]
-        named = {c.ticker for c in COMPANIES for d in self.documents if f"{c.name} " in d.text.lower()}
+        tickers = [t.upper() for d in self.documents for t in _TICKER.findall(d.text[:6000])]
+        known = [t for t in tickers if t in BY_TICKER]
+        if known:
+            return BY_TICKER[known[0]]
+        if tickers:
+            raise ParseError(f"{self.exhibits[0].name}: wrong company: {tickers[0]} is not on the watch list")
+        named = {c.ticker for c in COMPANIES for d in self.documents if _registered(c, d.text)}
         if len(named) == 1:
             return BY_TICKER[named.pop()]
         raise ParseError(f"{self.exhibits[0].name}: cannot tell which company of the watch list it is from")
@@ -164,6 +165,13 @@ class Filing:
             if day:
                 return dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC), "day"
         return observed_at, "retrieved"
+
+
+def _registered(company: Company, text: str) -> bool:
+    """Whether the text holds the company's name with its legal form, as a signature or contact block does."""
+    return bool(
+        re.search(rf"\b{re.escape(company.name)}[\w ]{{0,30}},? (?:corporation|corp|inc|ltd)\b", text, re.IGNORECASE)
+    )
 
 
 def _amount(match: re.Match[str]) -> Amount:

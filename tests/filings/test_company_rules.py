@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from filings.release_factory import DATES, PLATFORMS, SUMMARY, TEXT, bundle, nvidia, table
+from sources.base import ParseError
 from sources.sec.figures import FINANCIALS, GUIDANCE
 from sources.sec.release import SOURCE
 
@@ -213,3 +216,11 @@ def test_a_filing_without_any_day_is_known_when_it_was_retrieved():
     undated = TEXT.replace("Nov. 19, 2025\u2014", "")
     row = SOURCE.parse(nvidia(text=undated)).frames[FINANCIALS].row(0, named=True)
     assert (f"{row['known_at']:%Y-%m-%d}", row["known_at_precision"]) == ("2026-11-01", "retrieved")
+
+
+def test_a_release_of_a_company_nobody_watches_is_an_error():
+    text = "<div>CUPERTINO, Calif. Apple Inc. (NASDAQ: AAPL) today reported results. Intel Corporation is a supplier.</div>"
+    with pytest.raises(ParseError, match="wrong company: AAPL"):
+        read(text)
+    with pytest.raises(ParseError, match="cannot tell"):
+        read("<div>A page about nothing, with meta data and intel inside.</div>")
