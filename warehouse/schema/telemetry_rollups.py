@@ -81,6 +81,13 @@ class RolledUp(Observed):
     pcie_replay_delta_count: int | None = col("PCIe replays", ge=0)
     ecc_corrected_delta_count: int | None = col("corrected ECC errors", ge=0)
     ecc_uncorrected_delta_count: int | None = col("uncorrected ECC errors", ge=0)
+    remapped_uncorrected_rows: int | None = col("rows remapped after uncorrected errors, as last read", ge=0)
+    remap_pending: int | None = col("1 where a row remapping waited for a reset, as last read", ge=0, le=1)
+    remap_failed: int | None = col("1 where a row remapping had failed, as last read", ge=0, le=1)
+    retired_pages: int | None = col("memory pages retired, as last read", ge=0)
+    recovery_action: int | None = col("what NVML asked for, as last read (see gpu_samples)", ge=0, le=64)
+    pcie_link_width_min: int | None = col("fewest PCIe lanes seen", ge=0, le=64)
+    pcie_link_generation_max: int | None = col("highest PCIe generation seen; it drops while idle", ge=0, le=16)
     counter_reset_count: int = col(
         "restarts of the energy counter (driver reload, GPU reset, reboot) between samples at most an hour apart", ge=0
     )
