@@ -1,0 +1,114 @@
+"""`mart.node_actions` on nodes with one fault each."""
+
+from __future__ import annotations
+
+import pytest
+
+from marts.tables import at, database, mart
+
+NOON = "2026-03-02T12:00:00"
+
+
+def event(code: int | None, *, kind: str = "xid", when: str = NOON, device: str = "A", **given) -> dict:
+    row = {"occurred_at": at(when), "kind": kind, "code": code, "event_id": str(code or kind), "device": device}
+    return row | {"gpu_uuid": device} | given
+
+
+def hour(**given) -> dict:
+    return {"hour_at": at("2026-03-02T11:00:00"), "date": at(NOON).date(), "gpu_uuid": "A"} | given
+
+
+def actions(**tables) -> list[dict]:
+    return mart(database(**{f"telemetry__{name}": rows for name, rows in tables.items()}), "node_actions")
+
+
+@pytest.mark.parametrize(
+    ("xid", "action"),
+    [
+        (event(79, severity="fatal", action="RESTART_BM"), "drain"),
+        (event(95, severity="error", action="RESET_GPU"), "reset"),
+        (event(74, severity="error", action="WORKFLOW_NVLINK_ERR"), "drain"),
+        (event(1, severity="error", action="CONTACT_SUPPORT"), "watch"),
+        (event(31, severity="error", action="RESTART_APP"), None),
+        (event(63, severity="info", action="IGNORE"), None),
+        (event(79, kind="xid_last"), None),
+    ],
+)
+def test_an_xid_asks_what_the_catalogue_says(xid: dict, action: str | None) -> None:
+    found = actions(gpu_events=[xid])
+    assert [row["action"] for row in found] == ([action] if action else [])
+
+
+def test_a_node_is_drained_if_any_of_its_devices_asks_for_it() -> None:
+    told = [
+        event(95, severity="error", action="RESET_GPU"),
+        event(79, severity="fatal", action="RESTART_BM", device="B"),
+        event(95, severity="error", action="RESET_GPU", device="C", node="n2"),
+    ]
+    found = {(r["node"], r["device"]): (r["node_action"], r["action"], r["why"]) for r in actions(gpu_events=told)}
+    assert found == {
+        ("n1", "A"): ("drain", "reset", "XID 95 (RESET_GPU)"),
+        ("n1", "B"): ("drain", "drain", "XID 79 (RESTART_BM)"),
+        ("n2", "C"): ("reset", "reset", "XID 95 (RESET_GPU)"),
+    }
+
+
+def test_an_event_of_the_kernel_log_finds_the_board_by_its_bus_at_that_time() -> None:
+    boards = [
+        {"valid_from": at("2026-02-01T00:00:00"), "valid_to": at("2026-03-02T11:00:00"), "gpu_uuid": "OLD"},
+        {"valid_from": at("2026-03-02T11:00:00"), "gpu_uuid": "NEW", "gpu_serial": "S9"},
+    ]
+    boards = [b | {"pci_bus_id": "00000000:1B:00.0"} for b in boards]
+    xid = event(79, severity="fatal", action="RESTART_BM", device="0000:1b:00", gpu_uuid=None, pci_bus_id="0000:1b:00")
+    (row,) = actions(gpu_events=[xid], inventory=boards)
+    assert (row["device"], row["gpu_serial"], row["pci_bus_id"]) == ("NEW", "S9", "00000000:1B:00.0")
+
+
+def test_events_older_than_a_day_ask_nothing() -> None:
+    old = event(79, severity="fatal", action="RESTART_BM", when="2026-03-01T11:59:00")
+    assert actions(gpu_events=[old, event(None, kind="returned", device="Z")]) == []
+
+
+def test_a_lost_gpu_drains_its_node_until_it_is_back() -> None:
+    lost = event(None, kind="lost", severity="fatal", when="2026-02-20T00:00:00")
+    (row,) = actions(gpu_events=[lost])
+    assert (row["action"], row["reason"], row["first_seen_at"]) == ("drain", "lost", at("2026-02-20T00:00:00"))
+    assert actions(gpu_events=[lost, event(None, kind="returned", when="2026-02-20T01:00:00")]) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ({"remap_pending": 1}, [("reset", "remap")]),
+        ({"remap_failed": 1, "remap_pending": 1}, [("drain", "remap")]),
+        ({"remapped_uncorrected_rows": 511}, []),
+        ({"remapped_uncorrected_rows": 512}, [("drain", "remap")]),
+        ({"retired_pages": 63}, [("drain", "pages")]),
+        ({"ecc_uncorrected_delta_count": 1}, [("reset", "ecc")]),
+        ({"recovery_action": 1}, [("reset", "recovery")]),
+        ({"recovery_action": 4}, [("drain", "recovery")]),
+        ({"recovery_action": 0}, []),
+    ],
+)
+def test_memory_and_the_driver_ask_by_published_limits(seen: dict, expected: list) -> None:
+    assert [(r["action"], r["reason"]) for r in actions(gpu_hours=[hour(**seen)])] == expected
+
+
+def test_what_was_mended_asks_nothing_any_more() -> None:
+    before = hour(remap_pending=1, hour_at=at("2026-03-02T10:00:00"))
+    assert actions(gpu_hours=[before, hour(remap_pending=0)]) == []
+
+
+def test_a_failing_link_drains_and_a_suspect_one_is_watched() -> None:
+    def count(counter: str, device: str) -> dict:
+        row = {"sampled_at": at(NOON), "device": device, "link_kind": "nvlink", "link_index": 3, "counter": counter}
+        return row | {"value": 1, "delta": 1, "delta_status": "counted", "date": at(NOON).date()}
+
+    found = {
+        r["device"]: (r["action"], r["why"])
+        for r in actions(link_counters=[count("replay", "A"), count("crc_flit", "B")])
+    }
+    assert found == {
+        "A": ("drain", "nvlink 3: NVLink replays >= 1"),
+        "B": ("watch", "nvlink 3: NVLink CRC errors >= 1"),
+    }
