@@ -60,6 +60,14 @@ def test_text_that_is_no_number_is_refused_by_row() -> None:
     assert refused == [("type", "rows_read is not a Int64: seven")]
 
 
+def test_text_becomes_a_date_or_refuses_its_row() -> None:
+    from warehouse.schema.financials import Financial
+
+    frame, reasons = conform(pl.DataFrame({"period_end": ["2026-03-31", "last March"]}), Financial)
+    assert frame["period_end"].to_list() == [dt.date(2026, 3, 31), None]
+    assert reasons.to_list() == ["", "period_end is not a Date: last March"]
+
+
 def test_a_fraction_is_no_count() -> None:
     good, refused, _ = parted(loads(rows_read=[1.0, 1.5]))
     assert good == ["t0"]

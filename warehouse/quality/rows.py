@@ -64,6 +64,8 @@ def _cast(column: pl.Expr, have: pl.DataType, want: pl.DataType) -> pl.Expr:
         return column.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
     if isinstance(want, pl.Datetime) and have == pl.Date:
         return column.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    if want == pl.Date and have == pl.String:
+        return column.str.to_date(strict=False)
     if want == pl.Boolean and have == pl.String:
         return column.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
     if want.is_integer() and have.is_float():
