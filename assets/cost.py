@@ -132,10 +132,10 @@ def monthly_costs(
     rows = []
     for month, from_us, to_us in months.iter_rows():
         for pool in pools:
-            begin, end = _validity_us(pool, zone)
+            begin, end = validity_us(pool, zone)
             overlap = max(0, min(to_us, end) - max(from_us, begin)) / (to_us - from_us)
             if overlap:
-                cost = _month_usd(pool, energy_j.get(month, 0.0)) * overlap
+                cost = month_usd(pool, energy_j.get(month, 0.0)) * overlap
                 rows.append((month, str(pool["pool"]), pool.get("category"), round(cost * MICRO)))
     schema = {"month": pl.Date, "pool": pl.String, "category": pl.String, "cost_micro_usd": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")
@@ -146,7 +146,8 @@ def _number(pool: Mapping[str, object], name: str, default: float = 0.0) -> floa
     return default if value is None else float(str(value))
 
 
-def _validity_us(pool: Mapping[str, object], zone: ZoneInfo) -> tuple[int, int]:
+def validity_us(pool: Mapping[str, object], zone: ZoneInfo) -> tuple[int, int]:
+    """From when to when a pool costs anything, in µs since 1970; 9999 where nothing ends it."""
     begin = dt.date.fromisoformat(str(pool["valid_from_date"]))
     end = pool.get("valid_to_date")
     last = dt.date.fromisoformat(str(end)) + dt.timedelta(days=1) if end else dt.date(9999, 1, 1)
@@ -159,7 +160,8 @@ def _validity_us(pool: Mapping[str, object], zone: ZoneInfo) -> tuple[int, int]:
     return edges[0], edges[1]
 
 
-def _month_usd(pool: Mapping[str, object], energy_j: float) -> float:
+def month_usd(pool: Mapping[str, object], energy_j: float) -> float:
+    """What a pool costs in one whole month; an energy pool prices the GPU energy given."""
     if pool["method"] == "monthly":
         return _number(pool, "monthly_usd")
     if pool["method"] == "capital":
@@ -169,8 +171,10 @@ def _month_usd(pool: Mapping[str, object], energy_j: float) -> float:
     return energy_j / 3.6e6 * factor * _number(pool, "energy_usd_per_kwh")
 
 
-def allocate(costs: pl.DataFrame, usage: pl.DataFrame, consumers: Sequence[str]) -> pl.DataFrame:
-    """Each pool's month shared among consumers, adding up to it exactly.
+def allocate(
+    costs: pl.DataFrame, usage: pl.DataFrame, consumers: Sequence[str], kept: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Each pool's month shared among consumers, adding up to it exactly; `kept`: columns of costs that tell rows apart.
 
     usage: month, the consumer columns (account, user_name, project, …; null where nobody held the GPU), rung,
     gpu_us, energy_j. Energy follows energy, everything else GPU time. Nobody's GPU time stays visible as its rung
@@ -197,7 +201,7 @@ def allocate(costs: pl.DataFrame, usage: pl.DataFrame, consumers: Sequence[str])
     part = pl.col("upper") - pl.col("upper").shift(1).over(group).fill_null(0)
     return (
         joined.with_columns(part.alias("part"))
-        .group_by("month", *keys, maintain_order=True)
+        .group_by("month", *kept, *keys, maintain_order=True)
         .agg(pl.col("part").sum().alias("cost_micro_usd"), pl.col("gpu_us").first(), pl.col("energy_j").first())
         .with_columns(
             (pl.col("cost_micro_usd") / MICRO).alias("cost_usd"), (pl.col("gpu_us") / 3.6e9).alias("gpu_hours")

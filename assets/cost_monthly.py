@@ -1,53 +1,47 @@
 """A calendar month's bill of one cluster: who used it, what idled, what it cost, to the last millionth of a dollar.
 
 Belongs here: joining the ladder, energy and cost pools of a month. Does not belong here: the arithmetic of pools
-and shares (`cost.py`), the ladder, reading the lake.
+and shares (`cost.py`), the ladder, reading the lake (`bills.py`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
+from typing import Final
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from assets.cost import allocate, month_bounds, monthly_costs
+from assets.cost import MICRO, allocate, month_bounds, month_usd, monthly_costs, validity_us
+from assets.ladder import even_stays
 from assets.ladder_jobs import KEY
 
 HOUR_US = 3_600_000_000
 CONSUMERS = ("account", "user_name", "project")
+NOT_READ: Final = "not_read"
+_CHARGE: Final = {"month": pl.Date, "pool": pl.String, "category": pl.String, "cost_micro_usd": pl.Int64}
 
 
 def energy_by_job(hours: pl.DataFrame, stays: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
     """KEY, energy_j: GPU energy of each job in a window; the row without a job holds what nobody held.
 
     hours: telemetry.gpu_hours of boards, one collector a GPU. stays: cluster, gpu_uuid, from_us, to_us, job_id,
-    attempt, share_ratio, inside the window. An hour is shared by time.
+    attempt, share_ratio, inside the window. An hour is shared by time, a GPU by share, so that the parts never
+    exceed the whole.
     """
-    begun = pl.col("hour_at").dt.epoch("us")
-    inside = pl.min_horizontal(begun + HOUR_US, pl.lit(end)) - pl.max_horizontal(begun, pl.lit(start))
-    window = hours.with_columns(begun.alias("begun_us"), (pl.col("energy_j") * inside / HOUR_US).alias("window_j"))
-    window = window.filter((pl.col("begun_us") < end) & (pl.col("begun_us") + HOUR_US > start))
-    held = window.select("cluster", "gpu_uuid", "begun_us", "energy_j").join_where(
-        stays.select(
-            pl.col("cluster").alias("c"),
-            pl.col("gpu_uuid").alias("g"),
-            "from_us",
-            "to_us",
-            "job_id",
-            "attempt",
-            "share_ratio",
-        ),
-        pl.col("cluster") == pl.col("c"),
-        pl.col("gpu_uuid") == pl.col("g"),
-        pl.col("from_us") < pl.col("begun_us") + HOUR_US,
-        pl.col("to_us") > pl.col("begun_us"),
+    gpu = ["cluster", "gpu_uuid"]
+    begun = hours.select(*gpu, pl.col("hour_at").dt.epoch("us").alias("begun_us"), pl.col("energy_j").fill_null(0.0))
+    inside = pl.min_horizontal(pl.col("begun_us") + HOUR_US, pl.lit(end)) - pl.max_horizontal("begun_us", pl.lit(start))
+    begun = begun.with_columns((pl.col("energy_j") * inside.clip(0) / HOUR_US).alias("window_j"))
+    # Energy up to an instant: what an interval used is the difference of two of them.
+    so_far = begun.sort(*gpu, "begun_us").with_columns(
+        (pl.col("energy_j").cum_sum().over(gpu) - pl.col("energy_j")).alias("before_j")
     )
-    overlap = pl.min_horizontal("to_us", pl.col("begun_us") + HOUR_US) - pl.max_horizontal("from_us", "begun_us")
-    held = held.with_columns(
-        (pl.col("energy_j") * overlap / HOUR_US * pl.col("share_ratio").fill_null(1.0)).alias("held_j")
-    )
-    jobs = held.group_by(*KEY).agg(pl.col("held_j").sum().alias("energy_j"))
-    whole = window.group_by("cluster").agg(pl.col("window_j").sum())
+    held = even_stays(stays)
+    held = held.with_columns((_up_to(held, so_far, "to_us") - _up_to(held, so_far, "from_us")).alias("used_j"))
+    jobs = held.group_by(*KEY).agg((pl.col("used_j") * pl.col("share_ratio")).sum().alias("energy_j"))
+    whole = begun.group_by("cluster").agg(pl.col("window_j").sum())
     rest = whole.join(jobs.group_by("cluster").agg(pl.col("energy_j").sum().alias("jobs_j")), on="cluster", how="left")
     nobody = rest.select(
         "cluster",
@@ -56,6 +50,17 @@ def energy_by_job(hours: pl.DataFrame, stays: pl.DataFrame, start: int, end: int
         (pl.col("window_j") - pl.col("jobs_j").fill_null(0)).clip(0).alias("energy_j"),
     )
     return pl.concat([jobs, nobody], how="vertical_relaxed")
+
+
+def _up_to(held: pl.DataFrame, so_far: pl.DataFrame, edge: str) -> pl.Series:
+    """Energy of each row's GPU up to its edge, in the order of the rows."""
+    at = held.with_row_index("row").select("row", "cluster", "gpu_uuid", pl.col(edge).alias("at")).sort("at")
+    joined = at.join_asof(
+        so_far.sort("begun_us"), left_on="at", right_on="begun_us", by=["cluster", "gpu_uuid"], strategy="backward",
+        check_sortedness=False,
+    ).sort("row")  # fmt: skip
+    into = (pl.col("at") - pl.col("begun_us")).clip(0, HOUR_US) / HOUR_US
+    return joined.select((pl.col("before_j") + pl.col("energy_j") * into).fill_null(0.0)).to_series()
 
 
 def month_usage(rungs: pl.DataFrame, jobs: pl.DataFrame, energy: pl.DataFrame, month: dt.date) -> pl.DataFrame:
@@ -75,9 +80,64 @@ def month_usage(rungs: pl.DataFrame, jobs: pl.DataFrame, energy: pl.DataFrame, m
 def month_bill(pools: pl.DataFrame, usage: pl.DataFrame, month: dt.date, time_zone: str) -> pl.DataFrame:
     """month, account, user_name, project, rung, cost: sums exactly to the month's pools.
 
-    pools: rows of ref.cost_pools of the cluster in force (newest versions).
+    pools: rows of ref.cost_pools of the cluster in force (newest versions). For a month read from end to end.
     """
     months = month_bounds(month, month, time_zone)
     used = float(usage.get_column("energy_j").sum() or 0.0)
     costs = monthly_costs(pools.to_dicts(), months, {month.replace(day=1): used}, time_zone)
     return allocate(costs, usage, list(CONSUMERS))
+
+
+def month_charges(
+    pools: list[dict[str, object]], month: dt.date, time_zone: str, usage: pl.DataFrame, *, until_us: int, read_us: int
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What each pool costs in a month up to `until_us`: the part for time that telemetry read, and the rest.
+
+    Two frames: month, pool, category, cost_micro_usd. A pool that pays for more GPU time than was read keeps the
+    difference as not read, so that nobody is charged for a cluster that was not looked at. read_us: time of the
+    month that was read. Energy is priced as it was measured; that of time not read is not known and not charged.
+    """
+    zone = ZoneInfo(time_zone)
+    (begin, end) = month_bounds(month, month, time_zone).select("from_us", "to_us").row(0)
+    gpu_us, energy_j = int(usage["gpu_us"].sum()), float(usage["energy_j"].sum() or 0.0)
+    charged, unread = [], []
+    for pool in pools:
+        first, last = validity_us(pool, zone)
+        window = max(0, min(end, last, until_us) - max(begin, first))
+        if not window:
+            continue
+        in_force = window / (until_us - begin)
+        name = (month, str(pool["pool"]), pool.get("category"))
+        if pool["method"] == "energy":
+            charged.append((*name, round(month_usd(pool, energy_j) * in_force * MICRO)))
+            continue
+        cost = round(month_usd(pool, energy_j) * window / (end - begin) * MICRO)
+        paid_us = float(str(pool["gpus"])) * window if pool.get("gpus") else None
+        covered = gpu_us * in_force / paid_us if paid_us else read_us / (until_us - begin)
+        read = round(cost * min(1.0, covered))
+        charged.append((*name, read))
+        unread.append((*name, cost - read))
+    return tuple(pl.DataFrame(rows, schema=_CHARGE, orient="row") for rows in (charged, unread))  # type: ignore[return-value]
+
+
+def month_shares(
+    pools: list[dict[str, object]], usage: pl.DataFrame, month: dt.date, time_zone: str, window: Mapping[str, int]
+) -> pl.DataFrame:
+    """month, pool, category, the consumers, rung, cost_micro_usd, gpu_us, energy_j: sums exactly to what the pools cost.
+
+    window: until_us and read_us as `month_charges` takes them.
+    """
+    charged, unread = month_charges(pools, month, time_zone, usage, **window)
+    shared = allocate(charged, usage, list(CONSUMERS), ["pool", "category"])
+    columns = ["month", "pool", "category", *CONSUMERS, "rung", "cost_micro_usd", "gpu_us", "energy_j"]
+    nobody = unread.filter(pl.col("cost_micro_usd") != 0).select(
+        "month",
+        "pool",
+        "category",
+        *(pl.lit(None, pl.String).alias(c) for c in CONSUMERS),
+        pl.lit(NOT_READ).alias("rung"),
+        "cost_micro_usd",
+        pl.lit(None, pl.Int64).alias("gpu_us"),
+        pl.lit(None, pl.Float64).alias("energy_j"),
+    )
+    return pl.concat([shared.select(columns), nobody], how="vertical_relaxed")

@@ -68,6 +68,14 @@ def shares(rungs: pl.DataFrame, by: tuple[str, ...] = ("cluster",), digits: int 
     )
 
 
+def even_stays(stays: pl.DataFrame) -> pl.DataFrame:
+    """Stays cut where the holders of a GPU change, with the share each really has: a GPU is never held above 1."""
+    nothing = stays.select(*GPU, "from_us", "to_us").clear()
+    held = _pieces(stays.select(nothing.columns), nothing, stays, nothing).filter(pl.col("job_id").is_not_null())
+    share = pl.col("gpu_us") / (pl.col("to_us") - pl.col("from_us"))
+    return held.select(*GPU, "from_us", "to_us", "job_id", "attempt", share.alias("share_ratio"))
+
+
 def _pieces(capacity: pl.DataFrame, down: pl.DataFrame, stays: pl.DataFrame, idle: pl.DataFrame) -> pl.DataFrame:
     """Each GPU cut at every edge; one row for each holder of a piece, with its whole microseconds."""
     edges = (

@@ -7,14 +7,17 @@ reading and writing the lake.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
+from assets.cost import month_bounds
 from assets.idle import MINUTE_US, idle_stretches, learn_idle_power
 from assets.ladder import ladder
 from assets.ladder_jobs import KEY, job_timelines
+from warehouse.schema.declare import lake_schema
+from warehouse.schema.ladder import LadderDay
 
 DAY_US: Final = 86_400_000_000
 SOURCE: Final = "ladder"
@@ -35,14 +38,34 @@ HOT: Final = ("throttle_sw_thermal_seconds", "throttle_hw_thermal_seconds", "thr
 _SPAN: Final = ["cluster", "gpu_uuid", "from_us", "to_us"]
 
 
-def ladder_day(tables: Mapping[str, pl.DataFrame], day: dt.date, *, is_synthetic: bool) -> pl.DataFrame:
-    """Rows of telemetry.ladder_daily for one UTC day; `tables` as `ladder_window` takes them."""
+def ladder_day(
+    tables: Mapping[str, pl.DataFrame], day: dt.date, *, is_synthetic: bool, zones: Mapping[str, str] | None = None
+) -> pl.DataFrame:
+    """Rows of telemetry.ladder_daily for one UTC day; `tables` as `ladder_window` takes them.
+
+    zones: the zone in which each cluster is billed; others in UTC. Where a billed month begins within the day, the
+    day is cut there, so that months add up from whole rows.
+    """
     start = int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp() * 1e6)
-    return ladder_window(tables, start, start + DAY_US).select(
+    clusters = tables["telemetry.inventory"].get_column("cluster").unique().to_list()
+    pieces: dict[tuple[int, int, dt.date], list[str]] = {}
+    for cluster in sorted(clusters):
+        for piece in month_pieces(day, (zones or {}).get(cluster, "UTC")):
+            pieces.setdefault(piece, []).append(cluster)
+    found = [
+        ladder_window(_of_clusters(tables, names), begin, end, start + DAY_US).with_columns(
+            pl.lit(month).alias("billing_month_date")
+        )
+        for (begin, end, month), names in pieces.items()
+    ]
+    if not found:
+        return pl.DataFrame(schema=lake_schema(LadderDay))
+    return pl.concat(found).select(
         "cluster",
         pl.lit(SOURCE).alias("source"),
         pl.lit(is_synthetic).alias("is_synthetic"),
         pl.lit(day).alias("date"),
+        "billing_month_date",
         pl.col("job_id").fill_null(""),
         pl.col("attempt").fill_null(0),
         "rung",
@@ -50,26 +73,46 @@ def ladder_day(tables: Mapping[str, pl.DataFrame], day: dt.date, *, is_synthetic
     )
 
 
-def ladder_window(tables: Mapping[str, pl.DataFrame], start: int, end: int) -> pl.DataFrame:
-    """The ladder of a window in µs since 1970: a UTC day, or a calendar day of the zone in which cost is billed.
+def month_pieces(day: dt.date, time_zone: str) -> list[tuple[int, int, dt.date]]:
+    """A UTC day cut where a calendar month of the zone begins: from_us, to_us, first day of the month."""
+    start = int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp() * 1e6)
+    months = month_bounds(day - dt.timedelta(days=2), day + dt.timedelta(days=2), time_zone)
+    return [
+        (max(start, begin), min(start + DAY_US, end), month)
+        for month, begin, end in months.iter_rows()
+        if begin < start + DAY_US and end > start
+    ]
+
+
+def _of_clusters(tables: Mapping[str, pl.DataFrame], names: Sequence[str]) -> dict[str, pl.DataFrame]:
+    return {name: frame.filter(pl.col("cluster").is_in(names)) for name, frame in tables.items()}
+
+
+def ladder_window(tables: Mapping[str, pl.DataFrame], start: int, end: int, until: int | None = None) -> pl.DataFrame:
+    """The ladder of a window in µs since 1970: a UTC day, or the part of it that falls into one billed month.
 
     tables, by qualified name and each of one kind (synthetic or not): telemetry.inventory, node_states, gpu_events,
     job_gpus and jobs (newest versions), training_steps and job_phases of the jobs that ran in the window (whole,
-    since a rollback reaches back), gpu_minutes of the window. Idle power is learned from the minutes given.
+    since a rollback reaches back), gpu_minutes of the window. Idle power is learned from the minutes given, a job's
+    usual step time from the steps begun before `until` (default: the end).
     """
     boards = _boards(tables["telemetry.inventory"], end)
-    capacity = _clip(boards.select(_SPAN), start, end)
+    capacity = clip(boards.select(_SPAN), start, end)
     jobs = _attempts(tables["telemetry.jobs"], end)
-    stays = _clip(_stays(tables["telemetry.job_gpus"], jobs, boards, tables["telemetry.inventory"], end), start, end)
+    stays = clip(_stays(tables["telemetry.job_gpus"], jobs, boards, tables["telemetry.inventory"], end), start, end)
     minutes = tables["telemetry.gpu_minutes"]
     timelines = job_timelines(
-        jobs, tables["telemetry.training_steps"], tables["telemetry.job_phases"], _throttled(minutes, stays)
+        jobs,
+        tables["telemetry.training_steps"],
+        tables["telemetry.job_phases"],
+        _throttled(minutes, stays),
+        until or end,
     )
     return ladder(
         capacity,
-        _clip(_down(tables["telemetry.node_states"], tables["telemetry.gpu_events"], boards, end), start, end),
+        clip(_down(tables["telemetry.node_states"], tables["telemetry.gpu_events"], boards, end), start, end),
         stays,
-        _clip(idle_stretches(minutes, learn_idle_power(minutes)), start, end),
+        clip(idle_stretches(minutes, learn_idle_power(minutes)), start, end),
         timelines,
     )
 
@@ -78,7 +121,8 @@ def _us(column: str) -> pl.Expr:
     return pl.col(column).dt.epoch("us")
 
 
-def _clip(spans: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+def clip(spans: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """Spans (from_us, to_us) cut to a window; what lies outside is left out."""
     clipped = spans.with_columns(pl.col("from_us").clip(lower_bound=start), pl.col("to_us").clip(upper_bound=end))
     return clipped.filter(pl.col("from_us") < pl.col("to_us"))
 
@@ -104,6 +148,11 @@ def _attempts(jobs: pl.DataFrame, end: int) -> pl.DataFrame:
     return ran.select(*KEY, _us("started_at").alias("from_us"), _us("ended_at").fill_null(end).alias("to_us")).filter(
         pl.col("from_us") < pl.col("to_us")
     )
+
+
+def stays_on_boards(held: pl.DataFrame, jobs: pl.DataFrame, inventory: pl.DataFrame, end: int) -> pl.DataFrame:
+    """cluster, gpu_uuid, from_us, to_us, job_id, attempt, share_ratio of telemetry.job_gpus, on boards, up to `end`."""
+    return _stays(held, _attempts(jobs, end), _boards(inventory, end), inventory, end)
 
 
 def _stays(

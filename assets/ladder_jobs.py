@@ -37,15 +37,16 @@ _CLAIM: Final = {
 
 
 def job_timelines(
-    jobs: pl.DataFrame, steps: pl.DataFrame, phases: pl.DataFrame, throttled: pl.DataFrame
+    jobs: pl.DataFrame, steps: pl.DataFrame, phases: pl.DataFrame, throttled: pl.DataFrame, until: int | None = None
 ) -> pl.DataFrame:
     """Segments that tile each attempt: cluster, job_id, attempt, from_us, to_us, rung (µs since 1970, UTC).
 
     jobs: KEY, from_us, to_us of attempts that ran. steps: KEY, step, completed_at, step_seconds, steps_covered,
     segment, is_warm_up. phases: KEY, phase, from_at, to_at. throttled: KEY, from_us, to_us, when any of the job's
-    GPUs was held back by heat or a power brake. An attempt without any step is `unlogged`: what it did is not known.
+    GPUs was held back by heat or a power brake. until: what a job usually takes for a step is learned from the steps
+    begun before it, so that a day once over stays as it was found. An attempt without any step is `unlogged`: what it did is not known.
     """
-    timed = _timed_steps(steps)
+    timed = _timed_steps(steps, until)
     claims = pl.concat(
         [
             _phase_claims(phases),
@@ -88,7 +89,7 @@ def tile(frames: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _timed_steps(steps: pl.DataFrame) -> pl.DataFrame:
+def _timed_steps(steps: pl.DataFrame, until: int | None) -> pl.DataFrame:
     """Steps with a time and a length, their interval, the job's usual step time, and the part later thrown away."""
     timed = steps.filter(pl.col("completed_at").is_not_null() & pl.col("step_seconds").is_not_null()).sort(
         *KEY, "completed_at", "step"
@@ -96,9 +97,9 @@ def _timed_steps(steps: pl.DataFrame) -> pl.DataFrame:
     covered = pl.col("steps_covered").fill_null(1)
     length = (pl.col("step_seconds") * covered * 1e6).round().cast(pl.Int64)
     timed = timed.with_columns(pl.col("completed_at").dt.epoch("us").alias("to_us"), covered.alias("covered"))
-    usual = (
-        pl.col("step_seconds").filter(~pl.col("is_warm_up").fill_null(value=False)).quantile(USUAL_QUANTILE, "lower")
-    )
+    begun = pl.lit(value=True) if until is None else pl.col("completed_at").dt.epoch("us") - length < until
+    steady = begun & ~pl.col("is_warm_up").fill_null(value=False)
+    usual = pl.col("step_seconds").filter(steady).quantile(USUAL_QUANTILE, "lower")
     timed = timed.with_columns(
         (pl.col("to_us") - length).alias("from_us"),
         usual.over("cluster", "job_id").alias("usual_s"),

@@ -1,87 +1,84 @@
-"""The ladder of everything the lake holds, day by day.
+"""`telemetry.ladder_daily` kept up to date: the days whose inputs changed, and no others.
 
-Belongs here: reading what each day of the ladder needs. Does not belong here: the ladder (`ladder_daily.py`),
-publishing. A day is computed from all that is known now, so a log that arrives late corrects the days it is about.
+Belongs here: which days are due, computing and replacing them. Does not belong here: what a day's inputs are
+(`ladder_inputs.py`), the ladder (`ladder_daily.py`), publishing. Each commit carries the hash of every day's inputs;
+a day whose hash differs is computed again from all that is known now, so a log that arrives late corrects the days it
+is about, and a killed run is simply done again.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
 from assets.ladder_daily import ladder_day
-from warehouse.bitemporal import with_versions
-from warehouse.lake import Lake
-from warehouse.schema import tables
+from assets.ladder_inputs import Inputs, read_inputs
+from warehouse.lake import Counts, Lake, Load
 from warehouse.schema.declare import lake_schema
+from warehouse.schema.ladder import LadderDay
 
-LADDER: Final = "telemetry.ladder_daily"
-MINUTES: Final = "telemetry.gpu_minutes"
-FACTS: Final = ("telemetry.jobs", "telemetry.job_gpus", "telemetry.training_steps", "telemetry.job_phases")
-STATES: Final = ("telemetry.inventory", "telemetry.node_states", "telemetry.gpu_events")
+# One more whenever a day's rows would come out differently from the same inputs.
+VERSION: Final = 1
+SOURCE: Final = "ladder"
+DAYS: Final = "days"
+DAYS_A_COMMIT: Final = 8
+RECENT_COMMITS: Final = 20
+
+Day = tuple[dt.date, bool]
 
 
-def ladder_of_lake(lake: Lake, authorities: Mapping[str, str]) -> pl.DataFrame:
-    """Rows of telemetry.ladder_daily for every UTC day that has minutes and every cluster with an inventory.
+def update_ladder(lake: Lake, authorities: Mapping[str, str], *, load_id: str = "") -> int:
+    """Compute every day whose inputs changed since the last call; returns how many days were.
 
     authorities: source name to primary, curated or secondary, as publish has them. Real and synthetic telemetry are
-    kept apart. Minutes are read a day at a time.
+    kept apart.
     """
-    model = tables()[LADDER]
-    facts = {name: _newest(lake, name, authorities) for name in FACTS}
-    states = {name: lake.scan(tables()[name]).collect() for name in STATES}
-    minutes = lake.scan(tables()[MINUTES])
-    days = minutes.select("date", "is_synthetic").unique().collect().sort("date", "is_synthetic")
-    found = [pl.DataFrame(schema=lake_schema(model))]
-    for day, is_synthetic in days.iter_rows():
-        same = {name: frame.filter(pl.col("is_synthetic") == is_synthetic) for name, frame in (facts | states).items()}
-        of_day = minutes.filter((pl.col("date") == day) & (pl.col("is_synthetic") == is_synthetic)).collect()
-        inputs = {**_of_day(same, day), MINUTES: _one_collector(of_day)}
-        found.append(ladder_day(inputs, day, is_synthetic=is_synthetic))
-    return pl.concat([frame.select(list(lake_schema(model))) for frame in found], how="vertical_relaxed")
+    inputs = read_inputs(lake, authorities)
+    known = _known(lake)
+    wanted = {day: f"{VERSION}:{inputs.fingerprint(*day)}" for day in inputs.days}
+    due = [day for day, mark in wanted.items() if known.get(_name(day)) != mark]
+    gone = [name for name in known if name not in {_name(day) for day in wanted}]
+    load_id = load_id or uuid.uuid4().hex
+    for start in range(0, len(due), DAYS_A_COMMIT):
+        some = due[start : start + DAYS_A_COMMIT]
+        known |= {_name(day): wanted[day] for day in some}
+        _replace(lake, _computed(inputs, some), [_name(day) for day in some], known, load_id)
+    if gone:
+        known = {name: mark for name, mark in known.items() if name not in gone}
+        _replace(lake, pl.DataFrame(schema=lake_schema(LadderDay)), gone, known, load_id)
+    return len(due)
 
 
-def _newest(lake: Lake, name: str, authorities: Mapping[str, str]) -> pl.DataFrame:
-    model = tables()[name]
-    return with_versions(lake.scan(model).collect(), model, authorities).filter(pl.col("is_preferred"))
+def _name(day: Day) -> str:
+    return f"{day[0]}/{'synthetic' if day[1] else 'real'}"
 
 
-def _one_collector(minutes: pl.DataFrame) -> pl.DataFrame:
-    """Where two collectors see one GPU, the one that covered more of the day."""
-    key = ["cluster", "gpu_uuid"]
-    covered = minutes.group_by(*key, "source").agg(pl.col("seconds_covered").sum())
-    best = covered.sort("seconds_covered", "source", descending=[True, False]).unique(
-        key, keep="first", maintain_order=True
+def _known(lake: Lake) -> dict[str, str]:
+    """Hash of the inputs of each day as of the last commit; empty where there is none."""
+    for commit in reversed(lake.history(LadderDay, limit=RECENT_COMMITS)):
+        marks = commit["stats"].get("", {}).get(DAYS)
+        if marks is not None:
+            return dict(marks)
+    return {}
+
+
+def _computed(inputs: Inputs, days: Sequence[Day]) -> pl.DataFrame:
+    schema = lake_schema(LadderDay)
+    found = [
+        ladder_day(inputs.of_day(day, is_synthetic), day, is_synthetic=is_synthetic, zones=inputs.zones)
+        for day, is_synthetic in days
+    ]
+    return pl.concat([frame.select(list(schema)).cast(schema) for frame in found])
+
+
+def _replace(lake: Lake, rows: pl.DataFrame, days: Sequence[str], known: Mapping[str, str], load_id: str) -> None:
+    where = " or ".join(
+        f"(date = '{day}' and is_synthetic = {'true' if kind == 'synthetic' else 'false'})"
+        for day, kind in (name.split("/") for name in days)
     )
-    return minutes.join(best.select(*key, "source"), on=[*key, "source"])
-
-
-def _of_day(frames: Mapping[str, pl.DataFrame], day: dt.date) -> dict[str, pl.DataFrame]:
-    """Jobs that ran on the day and what belongs to them; one collector's inventory for each board."""
-    start = dt.datetime.combine(day, dt.time(), dt.UTC)
-    end = start + dt.timedelta(days=1)
-    jobs = frames["telemetry.jobs"].filter(
-        (pl.col("started_at") < end) & (pl.col("ended_at").is_null() | (pl.col("ended_at") > start))
-    )
-    held = frames["telemetry.job_gpus"].filter(
-        (pl.col("from_at") < end) & (pl.col("to_at").is_null() | (pl.col("to_at") > start))
-    )
-    names = jobs.select("cluster", "job_id").unique()
-    inventory = frames["telemetry.inventory"]
-    first = inventory.group_by("cluster", "gpu_uuid").agg(pl.col("source").min())
-    return {
-        **frames,
-        "telemetry.jobs": jobs,
-        "telemetry.job_gpus": held,
-        # A rollback reaches over attempts and days, so a job's steps are taken whole.
-        "telemetry.training_steps": frames["telemetry.training_steps"].join(
-            names, on=["cluster", "job_id"], how="semi"
-        ),
-        "telemetry.job_phases": frames["telemetry.job_phases"].join(names, on=["cluster", "job_id"], how="semi"),
-        "telemetry.inventory": inventory.join(first, on=["cluster", "gpu_uuid", "source"], how="semi"),
-        "telemetry.gpu_events": frames["telemetry.gpu_events"].filter(pl.col("occurred_at") < end),
-        "telemetry.node_states": frames["telemetry.node_states"].filter(pl.col("valid_from") < end),
-    }
+    load = Load(load_id, SOURCE, Counts(rows.height, rows.height), stats={"": {DAYS: dict(known)}})
+    lake.commit(LadderDay, [], lambda _handle, _todo: (rows, load), replace=where)

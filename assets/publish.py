@@ -60,13 +60,13 @@ def _registered() -> pl.DataFrame:
 
 def computed_columns(home: Home, sources: pl.DataFrame) -> dict[str, Compute]:
     """Tables that are computed, or have columns that are, over the whole table at publish, and by what."""
-    from assets.ladder_lake import ladder_of_lake
+    from assets.bills import bills
     from assets.telemetry_intervals import close_inventory, close_node_states, close_null_reasons
     from assets.telemetry_links import link_deltas
 
-    authorities = dict(sources.select("source", "authority").iter_rows())
+    authorities = _authorities(sources)
     return {
-        "telemetry.ladder_daily": lambda _: ladder_of_lake(Lake(home.lake), authorities),
+        "telemetry.bill_monthly": lambda _: bills(Lake(home.lake), authorities),
         "telemetry.inventory": close_inventory,
         "telemetry.link_counters": link_deltas,
         "telemetry.node_states": close_node_states,
@@ -75,6 +75,13 @@ def computed_columns(home: Home, sources: pl.DataFrame) -> dict[str, Compute]:
 
 
 def publish_home(home: Home) -> Published:
-    """Publish everything the lake holds."""
+    """Bring the ladder up to date and publish everything the lake holds."""
+    from assets.ladder_lake import update_ladder
+
     sources = source_frame()
+    update_ladder(Lake(home.lake), _authorities(sources))
     return publish(home, sources, computed_columns(home, sources))
+
+
+def _authorities(sources: pl.DataFrame) -> dict[str, str]:
+    return dict(sources.select("source", "authority").iter_rows())

@@ -9,12 +9,13 @@ import pytest
 
 from assets.demo_jobs import provide_demo_jobs
 from assets.ingest import ingest
-from assets.ladder_lake import ladder_of_lake
+from assets.ladder_lake import update_ladder
 from assets.rollup import roll_up
 from sources.registry import all_sources
 from sources.telemetry.synthetic import Plan, write
 from warehouse.home import Home
 from warehouse.lake import Lake
+from warehouse.schema.ladder import LadderDay
 
 PLAN = Plan(interval_s=60.0)
 
@@ -27,9 +28,12 @@ def test_the_story_of_the_demonstration_day(home: Path):
     roll_up(house)
     authorities = {s.name: s.authority for s in all_sources().values()}
     provide_demo_jobs(house, PLAN)
-    first = ladder_of_lake(Lake(house.lake), authorities)
+    lake = Lake(house.lake)
+    assert update_ladder(lake, authorities) == 1
+    first = lake.scan(LadderDay).collect()
     provide_demo_jobs(house, PLAN)
-    assert ladder_of_lake(Lake(house.lake), authorities).equals(first)
+    assert update_ladder(lake, authorities) == 0
+    assert lake.scan(LadderDay).collect().equals(first)
     hours = dict(first.group_by("rung").agg(pl.col("gpu_us").sum() / 3.6e9).rows())
     assert sum(hours.values()) == pytest.approx(16 * 24)
     # a model resident on eight GPUs for two hours; inference keeps no training log

@@ -36,7 +36,7 @@ def shape(row: dict[str, str]) -> list[object]:
     return flags
 
 
-def counting(row: dict[str, str]) -> list[object]:  # noqa: PLR0911 - one line for each published formula
+def counting(row: dict[str, str]) -> list[object]:
     """The flags that the row's own formula text asks for."""
     text = row["flops_formula"]
     if text.startswith("stated"):

@@ -1,6 +1,6 @@
-"""What owning a cluster costs: dated cost pools.
+"""What owning a cluster costs: dated cost pools, and the bill of each month.
 
-Belongs here: `ref.cost_pools`. Does not belong here: market prices, the arithmetic (`assets/cost.py`).
+Belongs here: `ref.cost_pools`, `telemetry.bill_monthly`. Does not belong here: market prices, the arithmetic (`assets/cost.py`).
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import datetime as dt
 
 from warehouse.schema.declare import FactVersions, Provenance, col, table_info
+from warehouse.schema.ladder import RUNGS
+from warehouse.schema.telemetry import Observed
 
 
 class CostPool(FactVersions, Provenance, table=True):
@@ -56,3 +58,31 @@ class CostPool(FactVersions, Provenance, table=True):
     gpus: float | None = col("GPUs the pool pays for", unit="GPU", ge=0)
     accelerator_id: str | None = col("accelerator the pool pays for; null for all")
     time_zone: str | None = col("zone whose calendar months are billed")
+
+
+class BillMonth(Observed, table=True):
+    """What one consumer is charged from one pool for one rung of a calendar month. Computed at publish."""
+
+    __tablename__ = "bill_monthly"
+    __table_args__ = table_info(
+        "telemetry",
+        "The bill of each calendar month: each pool's cost shared to the last millionth of a dollar; idle, down and unread "
+        "time stand as such. Grain: pool x consumer x rung of one month. "
+        "Key: cluster, month_date, pool, account, user_name, project, rung, source.",
+        kind="telemetry",
+    )
+    month_date: dt.date = col("first day of the calendar month", key=True)
+    time_zone: str = col("zone of the calendar")
+    pool: str = col("pool of ref.cost_pools", key=True)
+    category: str | None = col("what the pool pays for")
+    account: str = col("account that is charged; empty where none is known", key=True)
+    user_name: str = col("user, as configured; empty where none is known", key=True)
+    project: str = col("project; empty where none is known", key=True)
+    rung: str = col(
+        "what the time went to; not_read: paid for, but no telemetry", key=True, one_of=(*RUNGS, "not_read")
+    )
+    gpu_us: int | None = col(
+        "GPU time of consumer and rung, the same for every pool; null where not read", unit="µs", ge=0
+    )
+    energy_j: float | None = col("GPU energy of consumer and rung, the same for every pool", unit="J", ge=0)
+    cost_micro_usd: int = col("charged", unit="millionths of USD", ge=0)
