@@ -10,21 +10,26 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 from deltalake import DeltaTable
 from sqlmodel import SQLModel
 
 from assets.landing import HOUR_US
-from assets.telemetry_rollup import rollup_hours, rollup_minutes
+from assets.telemetry_rollup import rollup_both
 from warehouse.faults import fault_point
 from warehouse.home import Home
 from warehouse.lake import Counts, Lake, Load
+from warehouse.schema.declare import lake_schema
 from warehouse.schema.telemetry import GpuSample
 from warehouse.schema.telemetry_rollups import GpuHour, GpuMinute
 
 SEEN = "samples_version"
 SPAN_HOURS = 24
+MOST_MINUTE_ROWS = 1_000_000
+CHUNK_ROWS = 500_000
+THREADS = 2
 SOURCE = "roll-up"
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -41,19 +46,44 @@ def roll_up(home: Home, *, load_id: str = "") -> dict[str, int]:
     newest = commits[-1]["version"]
     hours = sorted({h + d for c in commits for h in c["stats"].get("", {}).get("hours", []) for d in (-1, 0, 1)})
     load_id = load_id or uuid.uuid4().hex
-    spans = list(_spans(hours))
-    for first, last in spans:
-        samples = _samples(lake, first, last)
-        for model, column, compute in (
-            (GpuMinute, "minute_at", rollup_minutes),
-            (GpuHour, "hour_at", rollup_hours),
-        ):
-            rows = _within(compute(samples), column, first, last)
+    for first, last in (part for span in _spans(hours) for part in _parts(lake, *span)):
+        minutes, whole = _computed(lake, first, last)
+        for model, column, rows in ((GpuMinute, "minute_at", minutes), (GpuHour, "hour_at", whole)):
             _replace(lake, model, rows, column, (first, last), load_id, since)
             written[f"telemetry.{model.__tablename__}"] += rows.height
             fault_point("rollup:minutes-committed")
     _remember(lake, newest, load_id)
     return written
+
+
+def _parts(lake: Lake, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """A span cut so that its minutes fit in memory, however many GPUs there are."""
+    gpus = _samples(lake, first, last).select(pl.col("gpu_uuid").n_unique()).collect().item()
+    step = max(1, MOST_MINUTE_ROWS // (60 * max(1, gpus)))
+    for begin in range(first, last + 1, step):
+        yield begin, min(begin + step - 1, last)
+
+
+def _computed(lake: Lake, first: int, last: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Minutes and hours of a span, some nodes at a time, two threads side by side."""
+    samples = _samples(lake, first, last)
+    nodes = samples.group_by("node").len().sort("node").collect()
+    chunk = pl.col("len").cum_sum() // CHUNK_ROWS
+    chunks = nodes.group_by(chunk.alias("chunk"), maintain_order=True).agg(
+        pl.col("node").min().alias("low"), pl.col("node").max().alias("high")
+    )
+
+    def one(low: str, high: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+        mine = samples.filter(pl.col("node").is_between(pl.lit(low), pl.lit(high)))
+        minutes, hours = rollup_both(mine)
+        return _within(minutes, "minute_at", first, last), _within(hours, "hour_at", first, last)
+
+    bounds = list(chunks.select("low", "high").iter_rows())
+    with ThreadPoolExecutor(THREADS) as pool:
+        done = list(pool.map(lambda bound: one(*bound), bounds))
+    if not done:
+        return pl.DataFrame(schema=lake_schema(GpuMinute)), pl.DataFrame(schema=lake_schema(GpuHour))
+    return pl.concat([m for m, _ in done]), pl.concat([h for _, h in done])
 
 
 def _seen(lake: Lake) -> int:

@@ -5,7 +5,8 @@ the lake, links (`telemetry_links.py`).
 
 Rules. An interval runs from one sample of a GPU to the next. It is covered when it is no longer than three times
 the longer of its neighbours, at least 10 s and at most 300 s. Energy is the growth of the counter; where that is
-not known or the counter restarted, the trapezoid of power. A covered interval that crosses the end of a bucket is
+not known, the counter restarted, or it grew by more than twice the power limit allows (a clock that was set back
+mixes two times), the trapezoid of power. A covered interval that crosses the end of a bucket is
 shared by time. Other counters count in the bucket where the interval ends. A restarted counter grew by what it
 shows. MIG instances have no power of their own: their boards' rows carry it. What lies more than an hour before a
 sample or bucket says nothing about it, so an hour comes out the same from any window that holds the hours beside it.
@@ -16,11 +17,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import Final
 
+import numpy as np
 import polars as pl
 from sqlmodel import SQLModel
 
 from assets.telemetry_clean import conform
 from assets.telemetry_order import IDENTITY, by_gpu_and_time
+from assets.telemetry_runs import Array, Runs
+from warehouse.schema.declare import lake_schema
 from warehouse.schema.telemetry_rollups import GpuHour, GpuMinute
 
 MINUTE_US: Final = 60_000_000
@@ -28,6 +32,9 @@ HOUR_US: Final = 3_600_000_000
 SHORTEST_GAP_US: Final = 10_000_000
 LONGEST_COVERED_US: Final = 300_000_000
 USUAL_INTERVALS: Final = 3
+PLAUSIBLE_OVER_LIMIT: Final = 2.0
+UNLIMITED_W: Final = 1e5
+COUNTER_LAG_US: Final = 500_000  # a counter is read a little after or before its sample's time
 QUIET_TENSOR_RATIO: Final = 0.01
 QUIET_SM_RATIO: Final = 0.05
 FROZEN_COUNTER_J: Final = 60.0  # a counter that stands still while power says this much was used is not to be believed
@@ -59,6 +66,13 @@ GAUGES: Final = (
     "memory_temperature_c",
     "sm_clock_mhz",
     "event_reasons",
+    "remapped_uncorrected_rows",
+    "remap_pending",
+    "remap_failed",
+    "retired_pages",
+    "recovery_action",
+    "pcie_link_width",
+    "pcie_link_generation",
 )
 _SHARED: Final = ("seconds_covered", "energy_seconds", "@counter_j", "@trapezoid_j", "@filled_j", "@quiet_s")
 _SUMMED: Final = (*_SHARED, "gap_energy_j", "counter_reset_count")
@@ -86,30 +100,47 @@ def hours_due(samples: pl.DataFrame) -> list[dt.datetime]:
     return [dt.datetime.fromtimestamp(h * 3600, tz=dt.UTC) for h in around]
 
 
+def rollup_both(samples: pl.LazyFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Minutes and hours of the same samples, read and ordered once."""
+    read = _read(samples)
+    return _rolled(read, MINUTE_US, "minute_at", GpuMinute), _rolled(read, HOUR_US, "hour_at", GpuHour)
+
+
+def _read(samples: pl.LazyFrame) -> pl.DataFrame:
+    return by_gpu_and_time(samples.select("sampled_at", *IDENTITY, *ABOUT, *GAUGES, *COUNTERS).collect())
+
+
 def _rollup(samples: pl.LazyFrame, width_us: int, name: str, model: type[SQLModel]) -> pl.DataFrame:
-    read = samples.select("sampled_at", *IDENTITY, *ABOUT, *GAUGES, *COUNTERS).collect()
-    frame = _with_intervals(by_gpu_and_time(read), width_us)
-    inside = _stats(frame)
-    kept = ("@gpu", "@bucket", *ABOUT, *_SUMMED)
-    crossing = _shared(frame.select(*kept, "@t", "@dt", "@crosses").filter("@crosses"), width_us)
-    # A bucket's own samples come first: they say what the GPU was; the interval's end does where there are none.
-    parts = pl.concat([inside.select(kept), crossing])
-    sums = parts.group_by("@gpu", "@bucket", maintain_order=True).agg(*_total(), pl.first(*ABOUT))
+    return _rolled(_read(samples), width_us, name, model)
+
+
+def _rolled(read: pl.DataFrame, width_us: int, name: str, model: type[SQLModel]) -> pl.DataFrame:
+    if read.is_empty():
+        return pl.DataFrame(schema=lake_schema(model))
+    frame = _with_intervals(read, width_us)
+    starts = frame.select(
+        ((pl.col("@gpu") != pl.col("@gpu").shift(1)) | (pl.col("@bucket") != pl.col("@bucket").shift(1)))
+        .fill_null(value=True)
+        .arg_true()
+    )
+    inside = _stats(frame, starts.to_series().to_numpy())
+    sums = _sums(frame, inside, width_us)
     grown = _growth(inside, frame, HOUR_US // width_us)
     last = (pl.col("@gpu") != pl.col("@gpu").shift(-1)).fill_null(value=True)
     who = frame.lazy().select("@gpu", *IDENTITY).filter(last).collect()
+    own = pl.concat([inside.drop(*_SUMMED, *COUNTERS, *ABOUT), grown.drop("@gpu", "@bucket")], how="horizontal")
     counts = ("sample_count", "power_count", "gpu_util_count", "tensor_active_count", "counter_reset_count")
     at = pl.from_epoch(pl.col("@bucket") * width_us, time_unit="us").dt.replace_time_zone("UTC")
-    whole = (
-        _with_method(sums)
-        .join(inside.drop(*_SUMMED, *COUNTERS, *ABOUT), on=("@gpu", "@bucket"), how="left")
-        .join(grown, on=("@gpu", "@bucket"), how="left")
-        .join(who, on="@gpu")
+    if sums.height == own.height:  # every bucket has samples of its own, in the same order
+        whole = pl.concat([_with_method(sums), own.drop("@gpu", "@bucket")], how="horizontal")
+    else:
+        whole = _with_method(sums).join(own, on=("@gpu", "@bucket"), how="left", maintain_order="left")
+    return conform(
+        whole.join(who, on="@gpu", maintain_order="left")
         .with_columns(at.alias(name), pl.col(*counts).fill_null(0))
-        .with_columns(pl.col("seconds_covered", "energy_seconds").fill_null(0.0), pl.col(name).dt.date().alias("date"))
-        .sort(name, *IDENTITY)
+        .with_columns(pl.col("seconds_covered", "energy_seconds").fill_null(0.0), pl.col(name).dt.date().alias("date")),
+        model,
     )
-    return conform(whole, model)
 
 
 def _with_intervals(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
@@ -126,6 +157,8 @@ def _with_intervals(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
     )
     limit = pl.min_horizontal(pl.max_horizontal(usual, SHORTEST_GAP_US), LONGEST_COVERED_US)
     before = pl.col("energy_j").shift(1)
+    most = PLAUSIBLE_OVER_LIMIT * _limits(frame).gather(frame.get_column("@gpu")) / 1e6
+    believed = (pl.col("energy_j") - before).is_between(0, pl.lit(most) * (pl.col("@dt") + COUNTER_LAG_US))
     known = pl.col("@dt").is_not_null() & pl.col("parent_gpu_uuid").is_null()
     mean_power = 0.5 * (pl.col("power_w") + pl.col("power_w").shift(1))
     quiet = (
@@ -137,7 +170,7 @@ def _with_intervals(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
     covered = pl.col("@dt") <= limit
     frame = frame.with_columns(
         covered.alias("@covered"),
-        pl.when(known & (pl.col("energy_j") >= before)).then(pl.col("energy_j") - before).alias("@counter"),
+        pl.when(known & believed).then(pl.col("energy_j") - before).alias("@counter"),
         (pl.col("@dt").is_not_null() & (pl.col("energy_j") < before)).cast(pl.UInt32).alias("counter_reset_count"),
     )
     seconds = pl.when("@covered").then(pl.col("@dt") / 1e6)
@@ -159,52 +192,109 @@ def _with_intervals(frame: pl.DataFrame, width_us: int) -> pl.DataFrame:
     )
 
 
-def _total() -> list[pl.Expr]:
-    """Sums that stay null where nothing is known."""
-    return [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in _SUMMED]
+def _limits(frame: pl.DataFrame) -> pl.Series:
+    """The highest power limit of each GPU, in the order of `@gpu`."""
+    if frame.get_column("power_limit_w").null_count() == frame.height:
+        return pl.Series([UNLIMITED_W]).new_from_index(0, frame.get_column("@gpu").n_unique())
+    limits = frame.lazy().group_by("@gpu").agg(pl.col("power_limit_w").max()).sort("@gpu").collect()
+    return limits.get_column("power_limit_w").fill_null(UNLIMITED_W)
 
 
-def _stats(frame: pl.DataFrame) -> pl.DataFrame:
+def _stats(frame: pl.DataFrame, starts: Array) -> pl.DataFrame:
     """One row for each GPU and bucket: statistics of its samples, sums of the intervals that lie inside it."""
-    # Dropping nulls group by group is slow where there are many groups, and needless where there are no nulls.
-    counters = [pl.col(n).drop_nulls() if frame.get_column(n).null_count() else pl.col(n) for n in COUNTERS]
-    inside = [pl.when(~pl.col("@crosses")).then(pl.col(name)).alias(name) for name in _SHARED]
-    return (
-        frame.lazy()
-        .with_columns(*inside)
-        .group_by("@gpu", "@bucket")
-        .agg(
-            *_total(),
-            *(pl.col(name).last() for name in ABOUT),
-            *(value.last() for value in counters),
-            *(value.first().name.prefix("@first ") for value in counters),
-            pl.len().alias("sample_count"),
-            pl.col("power_w").mean().alias("power_mean_w"),
-            pl.col("power_w").min().alias("power_min_w"),
-            pl.col("power_w").max().alias("power_max_w"),
-            pl.col("power_w").count().alias("power_count"),
-            pl.col("power_limit_w").max(),
-            pl.col("gpu_util_ratio").mean().alias("gpu_util_mean_ratio"),
-            pl.col("gpu_util_ratio").max().alias("gpu_util_max_ratio"),
-            pl.col("gpu_util_ratio").count().alias("gpu_util_count"),
-            pl.col("sm_active_ratio").mean().alias("sm_active_mean_ratio"),
-            pl.col("sm_occupancy_ratio").mean().alias("sm_occupancy_mean_ratio"),
-            pl.col("tensor_active_ratio").mean().alias("tensor_active_mean_ratio"),
-            pl.col("tensor_active_ratio").max().alias("tensor_active_max_ratio"),
-            pl.col("tensor_active_ratio").count().alias("tensor_active_count"),
-            pl.col("dram_active_ratio").mean().alias("dram_active_mean_ratio"),
-            pl.col("memory_used_bytes").mean().alias("memory_used_mean_bytes"),
-            pl.col("memory_used_bytes").max().alias("memory_used_max_bytes"),
-            pl.col("memory_total_bytes").max(),
-            pl.col("temperature_c").mean().alias("temperature_mean_c"),
-            pl.col("temperature_c").max().alias("temperature_max_c"),
-            pl.col("memory_temperature_c").max().alias("memory_temperature_max_c"),
-            pl.col("sm_clock_mhz").mean().alias("sm_clock_mean_mhz"),
-            pl.col("sm_clock_mhz").min().alias("sm_clock_min_mhz"),
-            pl.col("event_reasons").bitwise_or().alias("event_reasons"),
-        )
-        .collect()
-    )
+    inside = frame.with_columns(pl.when(~pl.col("@crosses")).then(pl.col(name)).alias(name) for name in _SHARED)
+    runs = Runs(inside, starts)
+    told: dict[str, pl.Series] = {name: runs.at_end(name) for name in ("@gpu", "@bucket", *ABOUT)}
+    told |= {name: runs.nothing(name) if runs.is_unknown(name) else runs.total(name) for name in _SUMMED}
+    for counter in COUNTERS:
+        unknown = runs.is_unknown(counter)
+        told[counter] = runs.nothing(counter) if unknown else runs.last(counter)
+        told[f"@first {counter}"] = runs.nothing(counter) if unknown else runs.first(counter)
+    ask = {
+        "mean": runs.mean,
+        "min": runs.least,
+        "max": runs.most,
+        "count": runs.count,
+        "last": runs.last,
+        "bits": runs.every_bit,
+    }
+    for name, (column, what) in STATISTICS.items():
+        blank = runs.is_unknown(column) and what != "count"
+        told[name] = runs.nothing(column) if blank else ask[what](column)
+    told["sample_count"] = pl.Series(runs.ends - runs.starts)
+    return pl.DataFrame(told)
+
+
+# column of the roll-up: the samples' column, and what of it
+STATISTICS: Final = {
+    "power_mean_w": ("power_w", "mean"),
+    "power_min_w": ("power_w", "min"),
+    "power_max_w": ("power_w", "max"),
+    "power_count": ("power_w", "count"),
+    "power_limit_w": ("power_limit_w", "max"),
+    "gpu_util_mean_ratio": ("gpu_util_ratio", "mean"),
+    "gpu_util_max_ratio": ("gpu_util_ratio", "max"),
+    "gpu_util_count": ("gpu_util_ratio", "count"),
+    "sm_active_mean_ratio": ("sm_active_ratio", "mean"),
+    "sm_occupancy_mean_ratio": ("sm_occupancy_ratio", "mean"),
+    "tensor_active_mean_ratio": ("tensor_active_ratio", "mean"),
+    "tensor_active_max_ratio": ("tensor_active_ratio", "max"),
+    "tensor_active_count": ("tensor_active_ratio", "count"),
+    "dram_active_mean_ratio": ("dram_active_ratio", "mean"),
+    "memory_used_mean_bytes": ("memory_used_bytes", "mean"),
+    "memory_used_max_bytes": ("memory_used_bytes", "max"),
+    "memory_total_bytes": ("memory_total_bytes", "max"),
+    "temperature_mean_c": ("temperature_c", "mean"),
+    "temperature_max_c": ("temperature_c", "max"),
+    "memory_temperature_max_c": ("memory_temperature_c", "max"),
+    "sm_clock_mean_mhz": ("sm_clock_mhz", "mean"),
+    "sm_clock_min_mhz": ("sm_clock_mhz", "min"),
+    "event_reasons": ("event_reasons", "bits"),
+    "remapped_uncorrected_rows": ("remapped_uncorrected_rows", "last"),
+    "remap_pending": ("remap_pending", "last"),
+    "remap_failed": ("remap_failed", "last"),
+    "retired_pages": ("retired_pages", "last"),
+    "recovery_action": ("recovery_action", "last"),
+    "pcie_link_width_min": ("pcie_link_width", "min"),
+    "pcie_link_generation_max": ("pcie_link_generation", "max"),
+}
+
+
+def _sums(frame: pl.DataFrame, inside: pl.DataFrame, width_us: int) -> pl.DataFrame:
+    """Intervals by bucket: those inside it, and its share of those that reach over its ends; sorted as `inside`.
+
+    A bucket's own samples say what the GPU was; where there are none, the interval's end does.
+    """
+    kept = ("@gpu", "@bucket", *ABOUT, *_SUMMED)
+    pieces = _shared(frame.filter("@crosses").select(*kept, "@t", "@dt"), width_us)
+    here, there = (_place(some) for some in (inside, pieces))
+    every = np.union1d(here, there)
+    own, others = np.searchsorted(every, here), np.searchsorted(every, there)
+    if len(every) == len(here):
+        told = inside.select("@gpu", "@bucket", *ABOUT)
+    else:
+        heads = pl.concat([inside.select("@gpu", "@bucket", *ABOUT), pieces.select("@gpu", "@bucket", *ABOUT)])
+        _, first = np.unique(np.concatenate([here, there]), return_index=True)
+        told = heads[pl.Series(first)]
+    return told.with_columns(_added(name, inside, own, pieces, others, len(every)) for name in _SUMMED)
+
+
+def _place(frame: pl.DataFrame) -> Array:
+    """GPU and bucket as one number that sorts like both."""
+    place: Array = frame.select(pl.col("@gpu").cast(pl.Int64) * (1 << 32) + pl.col("@bucket")).to_series().to_numpy()
+    return place
+
+
+def _added(name: str, inside: pl.DataFrame, own: Array, pieces: pl.DataFrame, others: Array, size: int) -> pl.Series:
+    """A sum that stays null where nothing is known."""
+    total, known = np.zeros(size), np.zeros(size, bool)
+    for frame, at in ((inside, own), (pieces, others)):
+        column = frame.get_column(name)
+        if column.null_count() < len(column):
+            has = column.is_not_null().to_numpy()
+            total += np.bincount(at, column.fill_null(0).to_numpy(), size)
+            known[at[has]] = True
+    return pl.Series(name, total).set(pl.Series(~known), None)
 
 
 def _growth(buckets: pl.DataFrame, frame: pl.DataFrame, reach: int) -> pl.DataFrame:
@@ -213,9 +303,12 @@ def _growth(buckets: pl.DataFrame, frame: pl.DataFrame, reach: int) -> pl.DataFr
     A value up to `reach` buckets back still counts as the one before. Only the samples where a counter restarted
     are looked at one by one; they are few.
     """
-    ordered = buckets.sort("@gpu", "@bucket")
+    ordered = buckets
     gained = ordered.select("@gpu", "@bucket")
     for counter, name in COUNTERS.items():
+        if ordered.get_column(counter).null_count() == ordered.height:
+            gained = gained.with_columns(pl.lit(None, pl.Int64).alias(name))
+            continue
         before = _carried(ordered, counter, reach)
         since = pl.coalesce(before, pl.col(f"@first {counter}"))
         gained = gained.with_columns(ordered.select((pl.col(counter) - since).alias(name)))

@@ -58,11 +58,15 @@ def bulk_segments(directory: Path, *, nodes: int, tick_count: int, interval_s: f
 def _rows(plan: Plan, tick_count: int) -> np.ndarray[Any, Any]:
     kinds = [("t", "<i8"), ("slot", "<u2"), ("null", "<u8"), *((c.name, "<" + c.type) for c in GPU_COLUMNS)]
     rows = np.zeros((tick_count, plan.gpus), np.dtype(kinds))
+    rows["null"], rows["slot"] = (1 << len(GPU_COLUMNS)) - 1, np.arange(plan.gpus)
     wanted = plan.ticks - tick_count
+    slots = {plan.gpu_uuid(0, gpu): gpu for gpu in range(plan.gpus)}
     for i, (time_us, told) in enumerate(ticks(plan, 0)):
         if i < wanted:
             continue
-        for gpu, (_, values) in enumerate(told):
+        rows["t"][i - wanted] = time_us
+        for uuid, values in told:
+            gpu = slots[uuid]  # a lost GPU is missing from the tick
             null = sum(1 << k for k, c in enumerate(GPU_COLUMNS) if c.name not in values)
             rows[i - wanted, gpu] = (time_us, gpu, null, *(values.get(c.name, 0) for c in GPU_COLUMNS))
     return rows
