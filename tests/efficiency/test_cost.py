@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +15,6 @@ from assets.cost import (
     break_even_utilisation,
     capacity_usd_per_hour,
     energy_usd_per_hour,
-    focus_rows,
     month_bounds,
     monthly_costs,
     own_usd_per_used_hour,
@@ -137,17 +135,6 @@ def test_a_month_without_usage_is_not_lost():
     assert out["cost_micro_usd"].sum() == costs["cost_micro_usd"].sum()
     february = out.filter(pl.col("month") == dt.date(2026, 2, 1))
     assert february["rung"].to_list() == ["unallocated"]
-
-
-def test_focus_columns_sum_to_the_same():
-    months = month_bounds(JANUARY, JANUARY, "Asia/Tokyo")
-    costs = monthly_costs(POOLS, months, {JANUARY: 3.6e8}, "Asia/Tokyo")
-    rows = focus_rows(allocate(costs, USAGE, ["account", "user_name", "project"]), "alpha", "Asia/Tokyo")
-    assert rows["BilledCost"].sum() == pytest.approx(costs["cost_micro_usd"].sum() / 1e6)
-    assert rows["ChargePeriodStart"].unique().to_list() == ["2025-12-31T15:00:00+00:00"]
-    assert rows["ChargePeriodEnd"].unique().to_list() == ["2026-01-31T15:00:00+00:00"]
-    tags = [json.loads(t) for t in rows["Tags"]]
-    assert {"user": "mia", "project": "p", "rung": "productive"} in tags
 
 
 def test_cost_model_file(tmp_path: Path):
