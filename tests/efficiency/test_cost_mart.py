@@ -70,6 +70,28 @@ def test_market_is_the_median_of_each_providers_newest_price():
     assert out["break_even_utilisation_ratio"] == pytest.approx(break_even_utilisation(MODEL, 2.6), abs=1e-6)
 
 
+def index(series: str, segment: str, kind: str, level: float | None, **more) -> dict:
+    return {"date": dt.date(2026, 3, 20), "series": series, "method_version": "1", "accelerator_id": H100, "segment": segment,
+            "price_kind": kind, "term_months": 0, "level_usd_per_gpu_hour": level, "link_status": "linked", "source": "price-index", **more}  # fmt: skip
+
+
+def test_the_index_is_compared_with_where_it_has_a_level():
+    series = [
+        index("h/headline/on_demand", "headline", "on_demand", 2.5),
+        index("h/neocloud/on_demand", "neocloud", "on_demand", 2.4),
+        index("h/neocloud/reserved/12m", "neocloud", "reserved", None, median_usd_per_gpu_hour=1.9, term_months=12),
+    ]
+    out = rows(market__gpu_price_index=series)
+    assert (out["on_demand"]["index_usd_per_gpu_hour"], out["on_demand"]["compare_basis"]) == (2.5, "index")
+    assert out["on_demand"]["break_even_utilisation_ratio"] == pytest.approx(
+        break_even_utilisation(MODEL, 2.5), abs=1e-6
+    )
+    # no price of that kind, and a panel too small for a level: its median is better than nothing, and says so
+    assert out["reserved"]["compare_usd_per_gpu_hour"] == 1.9
+    assert out["reserved"]["index_basis"].startswith("median_of_small_panel")
+    assert (out["spot"]["index_usd_per_gpu_hour"], out["spot"]["compare_basis"]) == (None, "newest_prices")
+
+
 def test_every_kind_has_a_row_and_a_reason():
     out = rows()
     assert set(out) == {"on_demand", "reserved", "spot"}

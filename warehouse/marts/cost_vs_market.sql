@@ -1,6 +1,7 @@
 -- mart.cost_vs_market: own cost of a GPU-hour against what renting one costs, and the use from which owning is cheaper.
 -- grain: one cluster, accelerator and kind of rental price
 -- key: cluster, accelerator_id, price_kind, is_synthetic
+-- depends: gpu_price_trend
 -- column cluster: name of the cluster
 -- column accelerator_id: accelerator
 -- column price_kind: kind of rental price: on_demand, reserved, spot
@@ -18,8 +19,14 @@
 -- column market_high_usd_per_gpu_hour: highest of them [USD/GPU/h]
 -- column market_providers: providers behind it
 -- column market_as_of_date: newest observation among them
+-- column index_usd_per_gpu_hour: newest level of our index, else median of its small panel: on demand the headline series, else the neocloud one, shortest term [USD/GPU/h]
+-- column index_basis: level or median_of_small_panel, and its series
+-- column index_as_of_date: day of that level
+-- column index_change_30d_ratio: its change over 30 days, on matched providers [ratio]
+-- column compare_usd_per_gpu_hour: what own cost is compared with: the index where it has a level, else the median of newest prices [USD/GPU/h]
+-- column compare_basis: index or newest_prices
 -- column break_even_utilisation_ratio: use from which owning costs less than renting the used hours; above 1: never [ratio]
--- column own_over_market_ratio: own cost of a used hour over the market's price [ratio]
+-- column own_over_market_ratio: own cost of a used hour over the price compared with [ratio]
 -- column unknown_reason: why own cost or the comparison is missing
 with pools as (
     select * from ref.cost_pools where is_latest
@@ -166,6 +173,20 @@ market_prices as (
     group by all
 ),
 
+-- Of each kind the widest market first: headline, neocloud, hyperscaler, marketplace; a panel too small for a level last.
+trend as (
+    select *
+    from mart.gpu_price_trend
+    where price_usd_per_gpu_hour is not null
+    qualify row_number() over (
+        partition by accelerator_id, price_kind
+        order by
+            price_basis,
+            case segment when 'headline' then 0 when 'neocloud' then 1 when 'hyperscaler' then 2 else 3 end,
+            term_months, "date" desc, series
+    ) = 1
+),
+
 kinds as (
     select unnest(['on_demand', 'reserved', 'spot']) as price_kind
 ),
@@ -179,12 +200,23 @@ compared as (
         case when s.measured_w is not null then 'measured' when a.tdp_w is not null then 'rated' end as power_basis,
         h.seconds / nullif(s.seconds_read, 0) as utilisation,
         m.market_usd, m.low_usd, m.high_usd, m.providers, m.as_of_date as market_as_of_date,
+        i.price_usd_per_gpu_hour as index_usd, i.price_basis || ', ' || i.series as index_basis,
+        i."date" as index_as_of_date, i.change_30d_ratio as index_change,
+        case
+            when i.price_basis = 'level' then i.price_usd_per_gpu_hour
+            else coalesce(m.market_usd, i.price_usd_per_gpu_hour)
+        end as compare_usd,
+        case
+            when i.price_basis = 'level' or m.market_usd is null and i.price_usd_per_gpu_hour is not null then 'index'
+            when m.market_usd is not null then 'newest_prices'
+        end as compare_basis,
         o.lacks_gpus, o.kwh_usd
     from subjects as s
     cross join kinds as k
     left join own as o using (cluster, accelerator_id, is_synthetic)
     left join held as h using (cluster, accelerator_id, is_synthetic)
     left join market_prices as m on s.accelerator_id = m.accelerator_id and k.price_kind = m.price_kind
+    left join trend as i on s.accelerator_id = i.accelerator_id and k.price_kind = i.price_kind
     left join (
         select accelerator_id, tdp_w
         from ref.accelerators
@@ -210,14 +242,20 @@ select
     round(high_usd, 6) as market_high_usd_per_gpu_hour,
     providers as market_providers,
     market_as_of_date,
-    case when market_usd > energy_usd then round(fixed_usd / (market_usd - energy_usd), 6) end as break_even_utilisation_ratio,
-    round((fixed_usd / nullif(utilisation, 0) + energy_usd) / market_usd, 6) as own_over_market_ratio,
+    round(index_usd, 6) as index_usd_per_gpu_hour,
+    index_basis,
+    index_as_of_date,
+    index_change as index_change_30d_ratio,
+    round(compare_usd, 6) as compare_usd_per_gpu_hour,
+    compare_basis,
+    case when compare_usd > energy_usd then round(fixed_usd / (compare_usd - energy_usd), 6) end as break_even_utilisation_ratio,
+    round((fixed_usd / nullif(utilisation, 0) + energy_usd) / compare_usd, 6) as own_over_market_ratio,
     case
         when lacks_gpus then 'a cost pool states no number of GPUs, and none is read'
         when fixed_usd is null then 'no cost pool is in force'
         when kwh_usd is null then 'no pool states the price of electricity'
         when power_w is null then 'power neither measured nor published'
-        when market_usd is null then 'no rental price of this accelerator and kind'
+        when compare_usd is null then 'no rental price of this accelerator and kind'
         when utilisation is null then 'no job is known, so use is not'
     end as unknown_reason
 from compared

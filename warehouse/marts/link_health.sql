@@ -21,6 +21,7 @@
 -- column other_error_count: of it everything else
 -- column crc_max_per_s: highest rate of CRC errors between two readings [1/s]
 -- column flap_count: times the link went down, by its counter or by events, whichever saw more
+-- column error_periods: minutes of the window in which an error counter grew; for PCIe hours, since it is read by the hour
 -- column bad_minutes: minutes of the 30 before the newest reading in which an error counter grew [min]
 -- column bit_error_ratio: highest effective bit-error rate the device states; for network ports symbol errors over bits received [ratio]
 -- column traffic_bytes: data over the link in the window, where it is counted [bytes]
@@ -106,6 +107,8 @@ links as (
         max(delta / nullif(seconds, 0)) filter (is_error and sampled_at >= from_at and counter like '%crc%')
             as crc_max_per_s,
         sum(delta) filter (is_error and sampled_at >= from_at and regexp_matches(counter, 'link_?down')) as downs,
+        count(distinct date_trunc('minute', sampled_at)) filter (is_error and delta > 0 and sampled_at >= from_at)
+            as error_periods,
         count(distinct date_trunc('minute', sampled_at)) filter (
             is_error and delta > 0 and sampled_at > to_at - interval 30 minute
         ) as bad_minutes,
@@ -148,6 +151,7 @@ pcie as (
         any_value(to_at) - interval 24 hour as window_from_at,
         max(hour_at) + interval 1 hour as last_read_at,
         sum(pcie_replay_delta_count) filter (hour_at >= to_at - interval 24 hour) as replay_count,
+        count(*) filter (pcie_replay_delta_count > 0 and hour_at >= to_at - interval 24 hour) as error_periods,
         min(pcie_link_width_min) filter (hour_at >= to_at - interval 24 hour) as width_lanes,
         max(pcie_link_width_min) as best_width,
         min(hour_at) filter (pcie_replay_delta_count > 0) as first_error_at,
@@ -297,7 +301,7 @@ select
     cast(j.other_error_count as bigint) as other_error_count,
     j.crc_max_per_s,
     cast(j.flap_count as bigint) as flap_count,
-    j.bad_minutes, j.bit_error_ratio,
+    j.error_periods, j.bad_minutes, j.bit_error_ratio,
     cast(j.traffic_bytes as bigint) as traffic_bytes,
     j.speed_mbit_per_s, j.expected_speed_mbit_per_s, j.width_lanes, j.expected_width_lanes,
     coalesce(j.unknown_counters, 0) as unknown_counters,
