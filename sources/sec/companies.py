@@ -49,10 +49,35 @@ COMPANIES = (
     Company("CRWV", 1769628, "coreweave", 12),
     Company("NBIS", 1513845, "nebius", 12),
 )
-# How years of 52/53 weeks end, for the companies whose ends were compared with this rule: weekday (Monday 0), and
-# whether it is the last of the month or the one nearest the month's end. Others end on the last day of the month.
-WEEK_YEARS = {"NVDA": (6, "last"), "AMD": (5, "last"), "MU": (3, "nearest")}
+
+
+@dataclass(frozen=True, slots=True)
+class WeekYear:
+    """How a year of 52 or 53 weeks ends: weekday (Monday 0), `last` of the month or `nearest` to the month's end.
+
+    `long_quarter` has 14 weeks in a year of 53; 0 where no such year was seen, so that its quarters stay unknown.
+    """
+
+    weekday: int
+    which: str
+    long_quarter: int = 0
+
+
+WEEK_YEARS = {
+    "NVDA": WeekYear(6, "last", 4),
+    "AMD": WeekYear(5, "last", 4),
+    "INTC": WeekYear(5, "last", 1),
+    "MU": WeekYear(3, "nearest", 4),
+    "AVGO": WeekYear(6, "nearest", 1),
+    "MRVL": WeekYear(5, "nearest", 4),
+    "DELL": WeekYear(4, "nearest", 4),
+    "LITE": WeekYear(5, "nearest"),
+    "CRDO": WeekYear(5, "nearest"),
+    "FN": WeekYear(4, "last"),
+}
+# Everybody else's quarters end on the last day of a month.
 MONTH_ENDS = ("MSFT", "GOOGL", "META", "AMZN", "ORCL", "CRWV", "SMCI", "ANET", "VRT", "TSM", "NBIS", "COHR")
+_WEEKS = 52
 BY_CIK = {company.cik: company for company in COMPANIES}
 BY_TICKER = {company.ticker: company for company in COMPANIES}
 # Registered names that differ from today's in filings of earlier years.
@@ -71,21 +96,26 @@ def filing_url(cik: int, accession: str) -> str:
 
 
 def planned_end(company: Company, fiscal_year: int, quarter: int) -> dt.date | None:
-    """Last day of a quarter that has not been reported yet; None where the company's calendar was not checked."""
+    """Last day of a quarter that has not been reported yet; None where the long quarter of a 53-week year is unknown."""
     if company.ticker in MONTH_ENDS:
         months = 12 * fiscal_year + company.year_end_month - 3 * (4 - quarter)
         return dt.date(months // 12, months % 12 + 1, 1) - dt.timedelta(days=1)
-    if company.ticker not in WEEK_YEARS:
+    rule = WEEK_YEARS.get(company.ticker)
+    if rule is None:
         return None
+    end, before = _year_end(company, rule, fiscal_year), _year_end(company, rule, fiscal_year - 1)
     if quarter == 4:  # noqa: PLR2004
-        return _year_end(company, fiscal_year)
-    return _year_end(company, fiscal_year - 1) + dt.timedelta(weeks=13 * quarter)
+        return end
+    is_long = (end - before).days > 7 * _WEEKS
+    if is_long and not rule.long_quarter:
+        return None
+    return before + dt.timedelta(weeks=13 * quarter + (is_long and rule.long_quarter <= quarter))
 
 
-def _year_end(company: Company, fiscal_year: int) -> dt.date:
-    weekday, which = WEEK_YEARS[company.ticker]
+def _year_end(company: Company, rule: WeekYear, fiscal_year: int) -> dt.date:
     months = 12 * fiscal_year + company.year_end_month
     last = dt.date(months // 12, months % 12 + 1, 1) - dt.timedelta(days=1)
-    back = (last.weekday() - weekday) % 7
+    back = (last.weekday() - rule.weekday) % 7
     forward = 7 - back
-    return last - dt.timedelta(days=back) if which == "last" or back < forward else last + dt.timedelta(days=forward)
+    nearer_before = rule.which == "last" or back < forward
+    return last - dt.timedelta(days=back) if nearer_before else last + dt.timedelta(days=forward)

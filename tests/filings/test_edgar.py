@@ -222,8 +222,31 @@ def test_planned_ends_of_quarters(ticker, year, quarter, end):
     assert str(planned_end(BY_TICKER[ticker], year, quarter)) == end
 
 
-def test_an_unchecked_calendar_gives_no_date():
-    assert planned_end(BY_TICKER["MRVL"], 2027, 2) is None
+@pytest.mark.parametrize(
+    ("ticker", "year", "quarter", "end"),
+    [
+        ("AVGO", 2026, 3, "2026-08-02"),
+        ("AVGO", 2026, 4, "2026-11-01"),
+        ("AVGO", 2024, 1, "2024-02-04"),
+        ("MRVL", 2027, 2, "2026-08-01"),
+        ("INTC", 2022, 1, "2022-04-02"),
+        ("DELL", 2024, 4, "2024-02-02"),
+        ("FN", 2025, 4, "2025-06-27"),
+        ("LITE", 2025, 4, "2025-06-28"),
+        ("CRDO", 2025, 4, "2025-05-03"),
+    ],
+)
+def test_planned_ends_of_52_53_week_years(ticker, year, quarter, end):
+    """Broadcom and Intel put the 53rd week into the first quarter (FY24Q1, FY22Q1)."""
+    assert str(planned_end(BY_TICKER[ticker], year, quarter)) == end
+
+
+def test_quarters_of_a_long_year_whose_long_quarter_is_unknown_have_no_date():
+    assert planned_end(BY_TICKER["CRDO"], 2025, 2) is None
+
+
+def test_every_company_of_the_watch_list_has_a_calendar():
+    assert all(planned_end(c, 2027, 4) for c in BY_TICKER.values())
 
 
 @pytest.mark.parametrize("table_name", ["nvda_datacenter", "amd_datacenter", "capex_actuals"])
