@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from sqlmodel import SQLModel
 
 from assets.landing import HOUR_US
+from assets.maintenance import kept_from
 from assets.telemetry_rollup import rollup_both
 from warehouse.faults import fault_point
 from warehouse.home import Home
@@ -46,6 +47,10 @@ def roll_up(home: Home, *, load_id: str = "") -> dict[str, int]:
     newest = commits[-1]["version"]
     hours = sorted({h + d for c in commits for h in c["stats"].get("", {}).get("hours", []) for d in (-1, 0, 1)})
     load_id = load_id or uuid.uuid4().hex
+    edge = kept_from(GpuSample, today())
+    if edge is not None:  # what is left of a forgotten day would replace its good hours
+        first_kept = (edge - EPOCH.date()).days * SPAN_HOURS
+        hours = [hour for hour in hours if hour >= first_kept]
     for first, last in (part for span in _spans(hours) for part in _parts(lake, *span)):
         minutes, whole = _computed(lake, first, last)
         for model, column, rows in ((GpuMinute, "minute_at", minutes), (GpuHour, "hour_at", whole)):
@@ -54,6 +59,11 @@ def roll_up(home: Home, *, load_id: str = "") -> dict[str, int]:
             fault_point("rollup:minutes-committed")
     _remember(lake, newest, load_id)
     return written
+
+
+def today() -> dt.date:
+    """The UTC day."""
+    return dt.datetime.now(dt.UTC).date()
 
 
 def _parts(lake: Lake, first: int, last: int) -> Iterator[tuple[int, int]]:

@@ -43,4 +43,26 @@ def purge() -> None:
     purge_runs()
 
 
-JOBS: list[Any] = [main_job, telemetry_job, purge]
+@dg.op(required_resource_keys={"home"})
+def maintain_lake(context: dg.OpExecutionContext) -> None:
+    """Compact finished days, forget what retention says, delete files nobody names (see docs/retention.md)."""
+    from assets.maintenance import maintain
+
+    done = maintain(context.resources.home.home())
+    context.add_output_metadata(
+        {
+            "files before": done.files_before,
+            "files after": done.files_after,
+            "files deleted": done.files_deleted,
+            "days forgotten": sum(done.days_forgotten.values()),
+        }
+    )
+
+
+@dg.job(description="Compaction, retention and vacuum of the lake.")
+def maintenance() -> None:
+    """One op."""
+    maintain_lake()
+
+
+JOBS: list[Any] = [main_job, telemetry_job, purge, maintenance]

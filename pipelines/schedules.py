@@ -8,7 +8,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.observed import asset_key, source_key
-from pipelines.jobs import purge
+from pipelines.jobs import maintenance, purge
 from sources.registry import all_sources
 
 CRON = {
@@ -41,4 +41,5 @@ def cadence_schedules() -> list[dg.ScheduleDefinition]:
 SCHEDULES = [
     *cadence_schedules(),
     dg.ScheduleDefinition(job=purge, cron_schedule="30 3 * * *", execution_timezone="UTC"),
+    dg.ScheduleDefinition(job=maintenance, cron_schedule="40 2 * * *", execution_timezone="UTC"),
 ]

@@ -18,6 +18,7 @@ POINTS = (
     "land:committed",
     "ingest:committed-one-table",
     "ingest:before-retire",
+    "maintenance:rewritten",
     "rollup:minutes-committed",
     "publish:ledger-written",
     "publish:built",
