@@ -21,6 +21,8 @@ from assets.price_daily import TABLE as DAILY
 from assets.price_index import TABLE as INDEX
 from assets.price_index import finished, unpublished
 from assets.price_method import DAILY_SOURCE, INDEX_SOURCE, METHOD_VERSION
+from assets.price_standing import with_standing
+from warehouse.archive import Archive
 from warehouse.home import Home
 from warehouse.lake import Lake
 from warehouse.schema import tables
@@ -29,6 +31,7 @@ from warehouse.schema.prices import GpuOffer, GpuPriceDaily, GpuPriceIndex
 
 VERSION = 1
 LATE = "came in after the index of its day was published, and is not in it"
+KEPT_DAYS = dt.timedelta(days=7)
 SOURCES: Mapping[str, str] = {DAILY: DAILY_SOURCE, INDEX: INDEX_SOURCE}
 
 
@@ -85,9 +88,9 @@ def land_price_tables(home: Home, *, load_id: str = "", now: dt.datetime | None 
     offers = lake.scan(GpuOffer).select(OFFER_COLUMNS).collect()
     if offers.is_empty():
         return []
-    built = build_price_tables(
-        offers, lake.scan(GpuPriceIndex).collect(), lake.scan(GpuPriceDaily).collect(), now=moment
-    )
+    daily = lake.scan(GpuPriceDaily).collect()
+    seen = with_standing(offers, Archive(home.archive).everything(), _from_day(daily))
+    built = build_price_tables(seen, lake.scan(GpuPriceIndex).collect(), daily, now=moment)
     landed = []
     for name in (DAILY, INDEX):
         if built[name].height:
@@ -95,6 +98,12 @@ def land_price_tables(home: Home, *, load_id: str = "", now: dt.datetime | None 
             if landed[-1].reason:
                 break
     return landed
+
+
+def _from_day(daily: pl.DataFrame) -> dt.date | None:
+    """First day on which standing lists still matter: what is published needs only what it may be carried from."""
+    newest = _of_method(daily)["date"].max()
+    return newest - KEPT_DAYS if isinstance(newest, dt.date) else None
 
 
 def refresh_prices(home: Home, *, now: dt.datetime | None = None) -> dict[str, int]:
@@ -108,7 +117,7 @@ def refresh_prices(home: Home, *, now: dt.datetime | None = None) -> dict[str, i
 OFFER_COLUMNS: Sequence[str] = (
     "observed_at", "provider", "segment", "sku", "offer_id", "region", "zone", "operating_system", "price_kind",
     "term_months", "accelerator_id", "gpu_count", "price_usd_per_gpu_hour", "available", "host_id", "machine_id",
-    "is_verified", "reliability_ratio", "index_eligible", "source", "source_name",
+    "is_verified", "reliability_ratio", "index_eligible", "source", "source_name", "payload_sha256", "retrieved_at",
 )  # fmt: skip
 
 
