@@ -21,9 +21,17 @@ COUNTERS: Final[dict[str, tuple[str, str]]] = {
     "sglang:generation_tokens_total": ("sglang", "output_tokens"),
     "sglang:cached_tokens_total": ("sglang", "cached_tokens"),
     "sglang:num_requests_total": ("sglang", "requests"),
-    # TensorRT-LLM counts requests only: its tokens stay unknown. Two spellings of the prefix are in use.
-    "trtllm_request_success_total": ("tensorrt-llm", "requests"),
-    "trtllm:request_success_total": ("tensorrt-llm", "requests"),
+    # TensorRT-LLM counts tokens since its pull request 12545 (2026); before, they stay unknown. Two spellings of the
+    # prefix are in use.
+    **{
+        f"trtllm{mark}{counter}": ("tensorrt-llm", column)
+        for mark in ("_", ":")
+        for counter, column in (
+            ("prompt_tokens_total", "input_tokens"),
+            ("generation_tokens_total", "output_tokens"),
+            ("request_success_total", "requests"),
+        )
+    },
 }
 RAW, MINUTES = "raw.inference_counters", "telemetry.inference_minutes"
 VALUES: Final = ("input_tokens", "output_tokens", "cached_tokens", "requests")

@@ -104,6 +104,7 @@ NUMBERS = frozenset(
         "int8_dense_tops",
         "level_usd_per_gpu_hour",
         "low_usd",
+        "matrix_clock_mhz",
         "memory_bandwidth_gb_s",
         "memory_bandwidth_total_tb_s",
         "memory_gb",

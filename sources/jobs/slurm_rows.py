@@ -156,10 +156,9 @@ def _script_facts(rows: pl.DataFrame) -> pl.DataFrame:
         .alias(degree)
         for degree in DEGREES
     ]
-    precisions = {k: v.get("precision") for k, v in facts.items()}
-    columns.append(
-        pl.col("submit_line").replace_strict(precisions, default=None, return_dtype=pl.String).alias("precision")
-    )
+    for name in ("precision", "recompute"):
+        told = {k: v.get(name) for k, v in facts.items()}
+        columns.append(pl.col("submit_line").replace_strict(told, default=None, return_dtype=pl.String).alias(name))
     digests = {k: config_hash(v) for k, v in facts.items()}
     digest = pl.col("submit_line").replace_strict(digests, default=None, return_dtype=pl.String).alias("config_hash")
     return rows.with_columns(*columns, digest)

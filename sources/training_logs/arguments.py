@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from sources.training_logs.reading import Scalar
 
+RECOMPUTE = ("none", "selective", "full")
+
 DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel")
 SHAPE = (
     "params",
@@ -79,13 +81,13 @@ def _known(pairs: list[tuple[str, str | None]]) -> dict[str, Scalar]:
 def megatron_arguments(text: str) -> dict[str, Scalar]:
     """Facts of the argument table that Megatron-LM prints at start (`name ...... value`)."""
     pairs = [(m.group(1), m.group(2)) for m in _PRINTED.finditer(text)]
-    return {**_known(pairs), **_precision(pairs)}
+    return {**_known(pairs), **_precision(pairs), **_recompute(pairs)}
 
 
 def command_line(text: str) -> dict[str, Scalar]:
     """Facts of a Megatron-style command line or job script (`--tensor-model-parallel-size 8`)."""
     pairs = [(m.group(1).replace("-", "_"), m.group(2)) for m in _FLAG.finditer(text)]
-    return {**_known(pairs), **_precision(pairs)}
+    return {**_known(pairs), **_precision(pairs), **_recompute(pairs)}
 
 
 def _precision(pairs: Sequence[tuple[str, str | None]]) -> dict[str, Scalar]:
@@ -97,12 +99,35 @@ def _precision(pairs: Sequence[tuple[str, str | None]]) -> dict[str, Scalar]:
     return {"precision": next(p for p in ("fp8", "bf16", "fp16") if p in on)} if on else {}
 
 
+def _recompute(pairs: Sequence[tuple[str, str | None]]) -> dict[str, Scalar]:
+    """Which activations are computed again: none, selective (attention alone) or full; nothing where a part is.
+
+    Megatron-LM prints `recompute_granularity`; with the method `block` only some layers take part, and other
+    modules than `core_attn` are not attention: how much is computed again is then not known. Older logs print
+    `checkpoint_activations` with the layers of one chunk. A job script that names nothing says nothing.
+    """
+    told = dict(pairs)
+    if told.get("recompute_method") == "block":
+        return {}
+    modules = told.get("recompute_modules")
+    if modules is not None and re.sub(r"[^a-z_,]", "", modules) not in {"core_attn", "", "None"}:
+        return {}
+    granularity = told.get("recompute_granularity")
+    if granularity in {"full", "selective"}:
+        return {"recompute": granularity}
+    if "recompute_activations" in told and _value(told["recompute_activations"]) is True:
+        return {"recompute": "selective"}
+    if "checkpoint_activations" in told and isinstance(_value(told["checkpoint_activations"]), bool):
+        return {"recompute": "full" if _value(told["checkpoint_activations"]) else "none"}
+    return {"recompute": "none"} if granularity == "None" else {}
+
+
 def config_hash(facts: Mapping[str, Scalar]) -> str | None:
     """SHA-256 over what shapes a run: degrees, batch, shape; None where nothing is stated.
 
     Runs with equal hashes may be compared with each other, week by week.
     """
-    shaping = {k: facts[k] for k in (*DEGREES, *SHAPE, "global_batch", "gpus", "precision") if k in facts}
+    shaping = {k: facts[k] for k in (*DEGREES, *SHAPE, "global_batch", "gpus", "precision", "recompute") if k in facts}
     if not shaping:
         return None
     return hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()

@@ -6,7 +6,8 @@ Belongs here: that format and its reading. Three kinds of line; unknown keys are
     {"event": "step", "step": 7, "at": "2026-11-01T00:00:10Z", "step_seconds": 9.8, "tokens": 2097152, "loss": 2.31}
     {"event": "phase", "phase": "checkpoint_save", "from_at": "2026-11-01T00:01:00Z", "to_at": "2026-11-01T00:01:30Z"}
 
-Times carry a zone. A step needs `step`; everything else may be missing and is then not known.
+A run may also state `recompute` (none, selective: attention alone, full), `precision`, `model_config_id` and
+`accelerator_id`. Times carry a zone. A step needs `step`; everything else may be missing and is then not known.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from sources.training_logs.arguments import DEGREES, SHAPE
+from sources.training_logs.arguments import DEGREES, RECOMPUTE, SHAPE
 from sources.training_logs.reading import PHASE_COLUMNS, Reading, Scalar
 
 _NUMBERS = (
@@ -33,7 +34,7 @@ _NUMBERS = (
     "skipped_steps",
 )
 PHASES = ("start_up", "data_stall", "exposed_communication", "checkpoint_save", "checkpoint_restore", "evaluation")
-_FACTS = (*DEGREES, *SHAPE, "global_batch", "gpus", "model_config_id", "precision", "accelerator_id")
+_FACTS = (*DEGREES, *SHAPE, "global_batch", "gpus", "model_config_id", "precision", "accelerator_id", "recompute")
 
 
 class Jsonl:
@@ -102,4 +103,6 @@ def _facts(runs: list[str]) -> dict[str, Scalar]:
     for line in runs:
         told: dict[str, Any] = json.loads(line)
         facts.update({k: told[k] for k in _FACTS if isinstance(told.get(k), int | float | str | bool)})
+    if facts.get("recompute") not in (None, *RECOMPUTE):
+        facts.pop("recompute")
     return facts

@@ -14,7 +14,7 @@ import polars as pl
 
 from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Reject, Web
 from sources.local_files import local_files, payload_of
-from sources.training_logs.arguments import DEGREES, SHAPE, config_hash
+from sources.training_logs.arguments import DEGREES, RECOMPUTE, SHAPE, config_hash
 from sources.training_logs.deepspeed import DeepSpeed
 from sources.training_logs.finish import finish_steps
 from sources.training_logs.hf_trainer import HfTrainer
@@ -44,6 +44,7 @@ OPTIONS = (
     "model_config_id",
     "precision",
     "accelerator_id",
+    "recompute",
     "time_zone",
     "is_synthetic",
 )
@@ -65,7 +66,7 @@ class TrainingLog:
     tables = (STEPS, PHASES, JOBS, MODELS)
     authority: Authority = "primary"
     landing: Landing = "append"
-    version = 1
+    version = 2
     off_reason = "local files only: almanac load training-log FILE"
     may_republish = False
 
@@ -119,7 +120,9 @@ def _stated(meta: Mapping[str, str]) -> dict[str, Scalar]:
             if not meta[key].isdecimal() or int(meta[key]) < 1:
                 raise ParseError(f"option {key}={meta[key]!r} is not a whole number above 0")
             facts[key] = int(meta[key])
-    facts.update({k: meta[k] for k in ("model_config_id", "precision", "accelerator_id") if meta.get(k)})
+    facts.update({k: meta[k] for k in ("model_config_id", "precision", "accelerator_id", "recompute") if meta.get(k)})
+    if facts.get("recompute") not in (None, *RECOMPUTE):
+        raise ParseError(f"option recompute={meta['recompute']!r} is none of {', '.join(RECOMPUTE)}")
     return facts
 
 
@@ -160,7 +163,9 @@ def _phase_rows(reading: Reading, payload: Payload) -> pl.DataFrame:
 
 def _run_rows(facts: Mapping[str, Scalar], payload: Payload, framework: str) -> dict[str, pl.DataFrame]:
     """The run as the log sees it (scheduler `none`), and its model where the log states the shape."""
-    if not any(k in facts for k in (*DEGREES, *SHAPE, "gpus", "global_batch", "precision", "accelerator_id")):
+    if not any(
+        k in facts for k in (*DEGREES, *SHAPE, "gpus", "global_batch", "precision", "accelerator_id", "recompute")
+    ):
         return {}
     degrees = {k: facts[k] for k in DEGREES if k in facts}
     job = {
@@ -171,6 +176,7 @@ def _run_rows(facts: Mapping[str, Scalar], payload: Payload, framework: str) -> 
         "gpus_allocated": float(facts["gpus"]) if "gpus" in facts else None,
         "framework": framework,
         "precision": facts.get("precision"),
+        "recompute": facts.get("recompute"),
         "accelerator_id": facts.get("accelerator_id"),
         "model_config_id": _model_id(facts),
         "config_hash": config_hash(facts),

@@ -47,6 +47,9 @@ class Torchtitan:
             value = first_fact(text, pattern)
             if value is not None:
                 facts[key] = value
+        # Its selective mode saves chosen operators or every other layer: how much is computed again is not printed.
+        if re.search(r"Applied full activation checkpointing to the model", text):
+            facts["recompute"] = "full"
         return Reading(steps, facts=facts)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from assets.inference import derive
+from assets.inference import derive, inference_minutes
 from sources.base import ParseError, Payload
 from sources.inference_metrics import SOURCE
 from warehouse.schema import tables
@@ -43,3 +44,18 @@ def test_minutes_of_a_window():
 def test_other_documents_are_refused(body):
     with pytest.raises(ParseError, match="query_range"):
         SOURCE.parse(Payload(SOURCE.name, "file:x.json", NOW, "application/json", body))
+
+
+@pytest.mark.parametrize("mark", ["_", ":"])
+def test_tensorrt_llm_counts_tokens_where_it_exports_them(mark):
+    grown = {"prompt_tokens_total": 600.0, "generation_tokens_total": 60.0, "request_success_total": 6.0}
+    samples = pl.DataFrame(
+        [
+            {"cluster": "c", "server": "s", "model": "m", "metric": f"trtllm{mark}{name}", "labels": "{}",
+             "at": NOW + dt.timedelta(minutes=n), "value": value * n}
+            for name, value in grown.items() for n in (0, 1)
+        ]
+    )  # fmt: skip
+    (row,) = inference_minutes(samples).filter(pl.col("minute_at") == NOW).to_dicts()
+    assert (row["engine"], row["input_tokens"], row["output_tokens"], row["requests"]) == ("tensorrt-llm", 600, 60, 6)
+    assert row["cached_tokens"] is None

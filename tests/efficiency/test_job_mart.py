@@ -189,3 +189,33 @@ def test_hours_carry_the_sums_from_which_groups_follow():
     assert (first["step_slowdown_ratio"], second["step_slowdown_ratio"]) == (1.0, 2.0)
     whole = (first["model_flops"] + second["model_flops"]) / (first["peak_flops"] + second["peak_flops"])
     assert whole == pytest.approx(8 * 250_000 * per_token / (11 * 2 * 989.4e12))
+
+
+@pytest.mark.parametrize(
+    ("recompute", "factor"),
+    # 6e9 + 12 x 10 x 8 x 64 x 1024 = 6,062,914,560 FLOP a token, 62,914,560 of them attention
+    [("none", 1.0), ("selective", 1 + 62_914_560 / 3 / 6_062_914_560), ("full", 4 / 3)],
+)
+def test_hfu_counts_what_is_computed_again(recompute, factor):
+    out = row(telemetry__jobs=[{**JOB, "recompute": recompute}])
+    assert out["hfu_ratio"] == pytest.approx(out["mfu_ratio"] * factor, abs=2e-6)
+    assert (out["recompute"], out["hfu_unknown_reason"]) == (recompute, None)
+
+
+def test_hfu_is_refused_where_nothing_states_what_is_computed_again():
+    out = row()
+    assert (out["hfu_ratio"], out["hfu_unknown_reason"]) == (None, "what is computed again is not stated")
+
+
+def test_the_bound_needs_the_clock_of_the_peak():
+    hours = [{**hour(g, n), "sm_clock_mean_mhz": 1980.0} for g in ("G0", "G1") for n in (0, 1)]
+    known = row(telemetry__gpu_hours=hours, ref__accelerators=[{**PEAK, "matrix_clock_mhz": 1830.0}])
+    # half of the cycles, at 1980 MHz of a peak stated at 1830
+    assert known["hfu_bound_ratio"] == pytest.approx(0.5 * 1980 / 1830, abs=1e-6)
+    assert (known["sm_clock_mean_mhz"], known["hfu_bound_unknown_reason"]) == (1980.0, None)
+    unknown = row(telemetry__gpu_hours=hours)
+    assert (unknown["hfu_bound_ratio"], unknown["hfu_bound_unknown_reason"]) == (
+        None,
+        "the clock at which the peak is stated is not known",
+    )
+    assert row()["hfu_bound_unknown_reason"] == "the SM clock was not read"

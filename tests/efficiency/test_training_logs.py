@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sources.base import ParseError, Payload
-from sources.training_logs.arguments import command_line, config_hash
+from sources.training_logs.arguments import command_line, config_hash, megatron_arguments
 from sources.training_logs.source import SOURCE
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "training-log"
@@ -199,3 +199,36 @@ def test_log_and_job_script_of_one_run_agree():
     assert config_hash(facts) == config_hash(dict(reversed(facts.items())))
     assert config_hash(facts) != config_hash({**facts, "layers": 25})
     assert config_hash({}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "recompute"),
+    [
+        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "full"),
+        ("--recompute-granularity selective", "selective"),
+        ("--recompute-activations --use-flash-attn", "selective"),
+        ("--recompute-granularity selective --recompute-modules core_attn", "selective"),
+        # some layers only, or other modules than attention: how much is not known
+        ("--recompute-granularity full --recompute-method block --recompute-num-layers 4", None),
+        ("--recompute-granularity selective --recompute-modules mlp", None),
+        ("--num-layers 32", None),
+    ],
+)
+def test_recompute_of_a_job_script(text, recompute):
+    assert command_line(text).get("recompute") == recompute
+
+
+@pytest.mark.parametrize(
+    ("printed", "recompute"),
+    [
+        ("recompute_granularity ........................... full", "full"),
+        ("recompute_granularity ........................... None", "none"),
+        ("checkpoint_activations .......................... True", "full"),
+        ("checkpoint_activations .......................... False", "none"),
+    ],
+)
+def test_recompute_as_megatron_prints_it(printed, recompute):
+    assert (
+        megatron_arguments(f"  num_layers ...................................... 24\n  {printed}\n")["recompute"]
+        == recompute
+    )

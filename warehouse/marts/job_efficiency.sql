@@ -22,6 +22,7 @@
 -- column accelerator_id: accelerator of its GPUs; null where several or none is known
 -- column framework: training framework
 -- column precision: lowest precision of its matrix work, as stated
+-- column recompute: activations computed again: none, selective (attention alone) or full, as log or submit line state
 -- column tensor_parallel: tensor-parallel degree
 -- column pipeline_parallel: pipeline-parallel degree
 -- column data_parallel: data-parallel degree
@@ -42,12 +43,17 @@
 -- column mfu_ratio: model FLOPs utilisation; recompute and padding do not count [ratio]
 -- column mfu_causal_ratio: the same with attention counted by half, as some authors do [ratio]
 -- column mfu_unknown_reason: why there is no MFU
+-- column hfu_ratio: hardware FLOPs utilisation: what is computed again counts too [ratio]
+-- column hfu_unknown_reason: why there is no HFU
 -- column stated_tflops_per_gpu: TFLOP/s the log prints, warm-up left out [TFLOP/s]
 -- column stated_tflops_kind: whether the printed figure counts recompute (hardware) or not (model)
 -- column stated_mfu_ratio: printed model TFLOP/s over the same peak, whatever peak the log divided by [ratio]
 -- column stated_hfu_ratio: printed hardware TFLOP/s, recompute counted, over the same peak [ratio]
--- column tensor_active_mean_ratio: share of cycles a tensor pipe was active: an upper bound of HFU, no MFU [ratio]
--- column contradicts_tensor_active: true where MFU exceeds that bound by more than five points
+-- column tensor_active_mean_ratio: share of cycles a tensor pipe was active, recompute and padding included [ratio]
+-- column sm_clock_mean_mhz: mean SM clock of its GPUs [MHz]
+-- column hfu_bound_ratio: tensor-active time x SM clock over the clock of the peak: an upper bound of HFU, no MFU [ratio]
+-- column hfu_bound_unknown_reason: why there is no such bound
+-- column contradicts_tensor_active: true where MFU exceeds that bound (without a known clock: the tensor-active share) by more than five points
 -- column energy_kwh: energy of its GPUs over its time, by share [kWh]
 -- column energy_known_ratio: share of its attributed GPU time whose energy is known [ratio]
 -- column gpu_energy_per_token_j: GPU energy of one trained token; null where energy of less than 95 % is known [J]
@@ -72,6 +78,7 @@ run_facts as (
         cluster, job_id, attempt, is_synthetic,
         arg_min(framework, place) filter (framework is not null) as framework,
         arg_min("precision", place) filter ("precision" is not null) as "precision",
+        arg_min(recompute, place) filter (recompute is not null) as recompute,
         arg_min(tensor_parallel, place) filter (tensor_parallel is not null) as tensor_parallel,
         arg_min(pipeline_parallel, place) filter (pipeline_parallel is not null) as pipeline_parallel,
         arg_min(data_parallel, place) filter (data_parallel is not null) as data_parallel,
@@ -154,7 +161,8 @@ hours as (
 used as (
     select
         s.cluster, s.job_id, s.attempt, s.is_synthetic, s.share, s.gpu_uuid, s.from_at, s.to_at, h.hour_at, h.source,
-        h.energy_j, h.energy_seconds, h.seconds_covered, h.tensor_active_mean_ratio, h.accelerator_id,
+        h.energy_j, h.energy_seconds, h.seconds_covered, h.tensor_active_mean_ratio, h.sm_clock_mean_mhz,
+        h.accelerator_id,
         epoch(least(s.to_at, h.hour_at + interval 1 hour) - greatest(s.from_at, h.hour_at)) as inside_s
     from stays as s
     inner join hours as h
@@ -200,6 +208,11 @@ measured as (
         sum(energy_seconds * share) as energy_seconds,
         sum(tensor_active_mean_ratio * inside_s * share)
         / nullif(sum(inside_s * share) filter (tensor_active_mean_ratio is not null), 0) as tensor_active,
+        sum(sm_clock_mean_mhz * inside_s * share)
+        / nullif(sum(inside_s * share) filter (sm_clock_mean_mhz is not null), 0) as sm_clock,
+        sum(tensor_active_mean_ratio * sm_clock_mean_mhz * inside_s * share) / nullif(sum(inside_s * share) filter (
+            tensor_active_mean_ratio is not null and sm_clock_mean_mhz is not null
+        ), 0) as active_mhz,
         case when count(distinct accelerator_id) = 1 then min(accelerator_id) end as accelerator_id
     from placed
     group by all
@@ -224,7 +237,7 @@ models as (
 ),
 
 peaks as (
-    select accelerator_id, unnest([
+    select accelerator_id, matrix_clock_mhz, unnest([
         {'precision': 'tf32', 'tflops': tf32_dense_tflops}, {'precision': 'bf16', 'tflops': bf16_dense_tflops},
         {'precision': 'fp16', 'tflops': fp16_dense_tflops}, {'precision': 'fp8', 'tflops': fp8_dense_tflops},
         {'precision': 'fp4', 'tflops': fp4_dense_tflops}
@@ -249,12 +262,12 @@ joined as (
         coalesce(m.accelerator_id, f.accelerator_id) as accelerator_id,
         coalesce(f.framework, s.framework) as framework,
         f."precision", coalesce(f."precision", 'bf16') as peak_precision, f."precision" is null as is_precision_assumed,
-        f.tensor_parallel, f.pipeline_parallel, f.data_parallel, f.config_hash,
+        f.recompute, f.tensor_parallel, f.pipeline_parallel, f.data_parallel, f.config_hash,
         coalesce(s.model_config_id, f.model_config_id) as model_config_id,
         s.reported_steps, s.repeated_steps, s.last_step, s.step_median_s, s.tokens,
         coalesce(s.tokens_per_s, s.tokens_per_s_per_gpu * coalesce(s.gpus, f.gpus_allocated, t.gpus)) as tokens_per_s,
         s.seq_len, s.stated_tflops_per_gpu, s.stated_tflops_kind,
-        m.energy_j, m.energy_seconds, m.tensor_active
+        m.energy_j, m.energy_seconds, m.tensor_active, m.sm_clock, m.active_mhz
     from attempts as a
     left join jobs as j using (cluster, job_id, attempt, is_synthetic)
     left join run_facts as f using (cluster, job_id, attempt, is_synthetic)
@@ -275,7 +288,8 @@ counted as (
         6 * c.layers * c.heads
         * (coalesce(c.head_dim, c.hidden / c.heads) + coalesce(c.value_head_dim, c.head_dim, c.hidden / c.heads))
         * least(coalesce(j.seq_len, c.seq_len), coalesce(c.attention_window, j.seq_len, c.seq_len)) as attention_flops,
-        p.tflops as peak_dense_tflops
+        p.tflops as peak_dense_tflops,
+        p.matrix_clock_mhz
     from joined as j
     left join models as c on j.model_config_id = c.model_config_id
     left join peaks as p on j.accelerator_id = p.accelerator_id and j.peak_precision = p."precision"
@@ -285,6 +299,13 @@ rated as (
     select
         *,
         parameter_flops + attention_flops as model_flops_per_token,
+        -- What a recompute mode adds: attention's forward pass again, or the whole forward pass.
+        case recompute
+            when 'none' then 0
+            when 'selective' then attention_flops / 3
+            when 'full' then 2 * matmul_params + attention_flops / 3
+        end as recompute_flops,
+        active_mhz / matrix_clock_mhz as hfu_bound,
         tokens_per_s * (parameter_flops + attention_flops) / gpus / 1e12 as achieved_tflops_per_gpu,
         tokens_per_s * (parameter_flops + attention_flops / 2) / gpus / 1e12 as causal_tflops_per_gpu
     from counted
@@ -312,6 +333,7 @@ select
     accelerator_id,
     framework,
     "precision",
+    recompute,
     tensor_parallel,
     pipeline_parallel,
     data_parallel,
@@ -341,12 +363,25 @@ select
         when accelerator_id is null then 'accelerator not known, or several'
         else 'no published dense ' || peak_precision || ' peak of ' || accelerator_id
     end as mfu_unknown_reason,
+    round(achieved_tflops_per_gpu / peak_dense_tflops * (1 + recompute_flops / model_flops_per_token), 6) as hfu_ratio,
+    case
+        when achieved_tflops_per_gpu / peak_dense_tflops is null then 'no MFU'
+        when recompute is null then 'what is computed again is not stated'
+    end as hfu_unknown_reason,
     round(stated_tflops_per_gpu, 6) as stated_tflops_per_gpu,
     stated_tflops_kind,
     case when stated_tflops_kind = 'model' then round(stated_tflops_per_gpu / peak_dense_tflops, 6) end as stated_mfu_ratio,
     case when stated_tflops_kind = 'hardware' then round(stated_tflops_per_gpu / peak_dense_tflops, 6) end as stated_hfu_ratio,
     round(tensor_active, 6) as tensor_active_mean_ratio,
-    achieved_tflops_per_gpu / peak_dense_tflops > tensor_active + 0.05 as contradicts_tensor_active,
+    round(sm_clock, 3) as sm_clock_mean_mhz,
+    round(hfu_bound, 6) as hfu_bound_ratio,
+    case
+        when hfu_bound is not null then null
+        when tensor_active is null then 'tensor activity was not read'
+        when active_mhz is null then 'the SM clock was not read'
+        when matrix_clock_mhz is null then 'the clock at which the peak is stated is not known'
+    end as hfu_bound_unknown_reason,
+    achieved_tflops_per_gpu / peak_dense_tflops > coalesce(hfu_bound, tensor_active) + 0.05 as contradicts_tensor_active,
     round(energy_j / 3.6e6, 6) as energy_kwh,
     round(energy_seconds / nullif(gpu_seconds, 0), 6) as energy_known_ratio,
     case when energy_seconds >= 0.95 * gpu_seconds then round(energy_j / nullif(tokens, 0), 9) end as gpu_energy_per_token_j

@@ -85,6 +85,10 @@ class Job(FactVersions, Provenance, table=True):
     context_parallel: int | None = col("context-parallel degree", ge=1)
     expert_parallel: int | None = col("expert-parallel degree", ge=1)
     precision: str | None = col("lowest precision of the matrix work", one_of=("tf32", "bf16", "fp16", "fp8", "fp4"))
+    recompute: str | None = col(
+        "activations computed again in the backward pass: none, selective (attention alone) or full",
+        one_of=("none", "selective", "full"),
+    )
     model_config_id: str | None = col("model trained or served, in ref.model_configs")
     config_hash: str | None = col("hash of what shapes the run; equal hashes may be compared week by week")
     time_zone: str | None = col("zone in which the scheduler's local times were read")

@@ -58,6 +58,9 @@ class Accelerator(Provenance, table=True):
     fp8_dense_tflops: float | None = col("FP8 dense matrix peak", unit="TFLOP/s", ge=0, le=1e6)
     fp4_dense_tflops: float | None = col("FP4 dense matrix peak", unit="TFLOP/s", ge=0, le=1e6)
     int8_dense_tops: float | None = col("INT8 dense matrix peak", unit="TOP/s", ge=0, le=1e6)
+    matrix_clock_mhz: float | None = col(
+        "SM clock at which the dense matrix peaks are stated, where published", unit="MHz", ge=1, le=20_000
+    )
     tdp_w: float | None = col("rated power; notes say whether module, chip or measured", unit="W", ge=0, le=100_000)
     scaleup_interconnect: str | None = col("link inside the scale-up domain")
     scaleup_bandwidth_gb_s: float | None = col("scale-up bandwidth, both directions added", unit="GB/s", ge=0, le=1e6)
