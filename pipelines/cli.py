@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "The main job: fetch, land, publish, report.",
     "collect": "The node agent: record this machine's GPUs into a spool.",
     "ingest": "Land sealed spool segments and publish.",
+    "receive": "Take Prometheus remote write into the inbox.",
     "load": "Land local raw files of any source.",
     "sql": "Ask the published warehouse in SQL.",
     "check": "The quality gate for CI: exit 1 when the data is bad.",

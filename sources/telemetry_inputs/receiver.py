@@ -1,0 +1,266 @@
+"""Keeps what a Prometheus writes to us: first durably as it came, then as spool segments.
+
+Belongs here: the journal and the step from journal to segments. Does not belong here: HTTP
+(`pipelines/commands/receive.py`), the protocol's bytes (`remote_write.py`), landing.
+
+A Prometheus spreads the metrics of one scrape over several requests, and one row holds them all. So a request goes
+into a journal and is flushed before it is answered; an instant becomes rows once nothing of it has arrived for
+`settle_s` seconds; what is not settled yet is carried into the next journal. A crash between two steps repeats the
+step: rows that landed already are recognised by their key.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import struct
+import threading
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from sources.base import ParseError, Reject
+from sources.telemetry.spool import SpoolWriter
+from sources.telemetry.spool_format import GPU_COLUMNS, Column, Slot
+from sources.telemetry_inputs.context import UNKNOWN, Where
+from sources.telemetry_inputs.metrics import column_of, to_frames
+from sources.telemetry_inputs.remote_write import Sample, samples_of, series_frame, unpacked
+
+SOURCE: Final = "prometheus"
+JOURNALS: Final = "remote-write"
+RECORDS: Final = {
+    "telemetry.gpu_events": "gpu_event",
+    "telemetry.inventory": "inventory",
+    "telemetry.link_counters": "link_counter",
+    "telemetry.null_reasons": "null_reason",
+    "telemetry.power_readings": "power_reading",
+}
+_HEAD: Final = struct.Struct("<IIQ")  # length, CRC-32 of time and body, arrival in µs
+_STAMP: Final = struct.Struct("<Q")
+_IDENTITY: Final = ("sampled_at", "cluster", "node", "gpu_uuid", "gpu_index", "parent_gpu_uuid", "accelerator_id")
+_UNITS: Final = {column.name: column.unit for column in GPU_COLUMNS}
+
+
+@dataclass(slots=True)
+class Settled:
+    """What a step made: samples settled and carried on, segments written, samples of metrics nobody knows."""
+
+    samples: int = 0
+    carried: int = 0
+    segments: int = 0
+    unknown: int = 0
+
+
+class Receiver:
+    """Takes requests from several threads. `clock` gives seconds since 1970; `notify` takes one line for a person."""
+
+    def __init__(
+        self,
+        inbox: Path,
+        *,
+        cluster: str = UNKNOWN,
+        settle_s: float = 60.0,
+        clock: Callable[[], float] = time.time,
+        notify: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        self.inbox, self._folder = inbox, inbox / JOURNALS
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._cluster, self._settle_us = cluster, int(settle_s * 1e6)
+        self._clock, self._notify = clock, notify
+        self._lock, self._settling = threading.Lock(), threading.Lock()
+        self._fd = -1
+        self._last_xids: dict[str, int] = {}
+        self._told: set[str] = set()
+
+    def accept(self, body: bytes) -> int:
+        """Keep one request; how many samples it holds. It is on the disk when this returns.
+
+        Raises `ParseError` for a body that is no request (nothing is kept then), `OSError` when the disk refuses.
+        """
+        count = sum(1 for _ in samples_of(unpacked(body)))
+        arrived = int(self._clock() * 1e6)
+        record = _record(arrived, body)
+        with self._lock:
+            fd = self._open()
+            end = os.lseek(fd, 0, os.SEEK_END)
+            try:
+                view = memoryview(record)
+                while view:
+                    view = view[os.write(fd, view) :]
+                os.fdatasync(fd)
+            except OSError:
+                os.ftruncate(fd, end)
+                raise
+        return count
+
+    def settle(self, *, everything: bool = False) -> Settled:
+        """Turn what has settled into sealed segments of the inbox; the rest waits in a new journal."""
+        with self._settling:
+            with self._lock:
+                self._close()
+                journals = sorted(self._folder.glob("*.journal"))
+            if not journals:
+                return Settled()
+            edge = int(self._clock() * 1e6) - self._settle_us
+            ready, rest, done = self._divided(journals, edge, everything=everything)
+            done.segments = self._write(ready, done)
+            if rest:
+                self._carry(rest)
+            for journal in journals:
+                journal.unlink()
+            return done
+
+    def _divided(
+        self, journals: Sequence[Path], edge: int, *, everything: bool
+    ) -> tuple[list[Sample], list[tuple[int, bytes]], Settled]:
+        """Samples of instants of which nothing came after `edge`, and the requests that hold any other."""
+        requests = [request for journal in journals for request in self._read(journal)]
+        newest: dict[int, int] = defaultdict(int)
+        told = [(arrived, body, list(samples_of(unpacked(body)))) for arrived, body in requests]
+        for arrived, _, samples in told:
+            for _, at, _ in samples:
+                newest[at] = max(newest[at], arrived)
+        waiting = set() if everything else {at for at, arrived in newest.items() if arrived > edge}
+        # A request with a waiting instant is carried whole: its settled samples come again and are known by key then.
+        rest = [(arrived, body) for arrived, body, samples in told if any(at in waiting for _, at, _ in samples)]
+        ready = [sample for _, _, samples in told for sample in samples if sample[1] not in waiting]
+        return ready, rest, Settled(len(ready), sum(at in waiting for _, _, s in told for _, at, _ in s))
+
+    def _read(self, journal: Path) -> Iterator[tuple[int, bytes]]:
+        """Whole requests of a journal; a torn end was never answered, so its sender sends it again."""
+        body = journal.read_bytes()
+        at = 0
+        while at + _HEAD.size <= len(body):
+            length, crc, arrived = _HEAD.unpack_from(body, at)
+            request = body[at + _HEAD.size : at + _HEAD.size + length]
+            if len(request) < length or zlib.crc32(request, zlib.crc32(_STAMP.pack(arrived))) != crc:
+                self._notify(f"{journal.name}: torn at byte {at}; what follows was never acknowledged")
+                return
+            yield arrived, request
+            at += _HEAD.size + length
+
+    def _write(self, samples: list[Sample], done: Settled) -> int:
+        if not samples:
+            return 0
+        rejects: list[Reject] = []
+        observed = dt.datetime.fromtimestamp(max(at for _, at, _ in samples) / 1000, dt.UTC)
+        where = Where(self._cluster, UNKNOWN, observed, {})
+        try:
+            parsed = to_frames(series_frame(samples), where, "the request", rejects)
+        except ParseError:  # not one metric of a GPU
+            done.unknown += len(samples)
+            return 0
+        self._say_once({reject.reason for reject in parsed.rejects})
+        frames = {name: frame for name, frame in parsed.frames.items() if name in RECORDS or "gpu_samples" in name}
+        if "telemetry.gpu_events" in frames:
+            frames["telemetry.gpu_events"] = self._new_xids(frames["telemetry.gpu_events"])
+        places = sorted({place for f in frames.values() for place in f.select("cluster", _node(f)).unique().rows()})
+        for cluster, node in places:
+            here = {n: f.filter(pl.col("cluster") == cluster, _node(f) == node) for n, f in frames.items()}
+            self._write_node(cluster, node, {n: f for n, f in here.items() if f.height})
+        return len(places)
+
+    def _write_node(self, cluster: str, node: str, frames: dict[str, pl.DataFrame]) -> None:
+        rows = frames.pop("telemetry.gpu_samples", pl.DataFrame())
+        columns = tuple(
+            Column(n, "f8" if column_of(n) == pl.Float64() else "i8", _UNITS[n]) for n in rows.columns if n in _UNITS
+        )
+        with SpoolWriter(
+            self.inbox,
+            cluster=cluster,
+            node=node,
+            source=SOURCE,
+            is_synthetic=False,
+            columns=columns or GPU_COLUMNS,
+            slots=_slots(rows),
+            segment_seconds=1e9,
+            notify=self._notify,
+        ) as spool:
+            for name, frame in frames.items():
+                for row in _plain(frame):
+                    if not spool.record(RECORDS[name], row):
+                        raise OSError(28, "the disk refused a record", str(self.inbox))
+            names = [column.name for column in columns]
+            ticks = rows.sort("sampled_at").partition_by("sampled_at", maintain_order=True) if rows.height else []
+            for tick in ticks:
+                at_us = int(tick.select(pl.col("sampled_at").dt.epoch("us")).item(0, 0))
+                told = zip(tick["gpu_uuid"], tick.select(names).to_dicts(), strict=True)
+                if not spool.samples(at_us, list(told)):
+                    raise OSError(28, "the disk refused samples", str(self.inbox))
+            if not spool.seal():
+                raise OSError(28, "the disk refused to seal a segment", str(self.inbox))
+
+    def _new_xids(self, events: pl.DataFrame) -> pl.DataFrame:
+        """The gauge keeps the last code: the first one seen is old news, unless another stood there before."""
+        kinds, keep = [], []
+        for device, kind, code in events.select("device", "kind", "code").iter_rows():
+            before = self._last_xids.get(device)
+            keep.append(kind != "xid_last" or before != code)
+            kinds.append("xid" if kind == "xid_last" and before is not None else kind)
+            self._last_xids[device] = code
+        return events.with_columns(pl.Series("kind", kinds, dtype=pl.String)).filter(pl.Series(keep, dtype=pl.Boolean))
+
+    def _say_once(self, reasons: set[str]) -> None:
+        for reason in sorted(reasons - self._told):
+            self._notify(f"some series are left out: {reason}")
+        self._told |= reasons
+
+    def _carry(self, requests: Sequence[tuple[int, bytes]]) -> None:
+        part = self._folder / "carried.part"
+        with part.open("wb") as file:
+            for arrived, body in requests:
+                file.write(_record(arrived, body))
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(self._folder / f"{time.time_ns():020d}-carried.journal")
+        _sync(self._folder)
+
+    def _open(self) -> int:
+        if self._fd < 0:
+            path = self._folder / f"{time.time_ns():020d}.journal"
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            _sync(self._folder)
+        return self._fd
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _record(arrived: int, body: bytes) -> bytes:
+    return _HEAD.pack(len(body), zlib.crc32(body, zlib.crc32(_STAMP.pack(arrived))), arrived) + body
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _node(frame: pl.DataFrame) -> pl.Expr:
+    known = pl.col("node") if "node" in frame.columns else pl.lit(None, pl.String)
+    return known.fill_null(UNKNOWN).alias("node")
+
+
+def _slots(rows: pl.DataFrame) -> list[Slot]:
+    if rows.is_empty():
+        return []
+    names = [n for n in ("gpu_uuid", "gpu_index", "parent_gpu_uuid", "accelerator_id") if n in rows.columns]
+    return [Slot(**row) for row in rows.select(names).unique("gpu_uuid", maintain_order=True).to_dicts()]
+
+
+def _plain(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows as the spool takes them: instants in µs, what the header says left out."""
+    times = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
+    left_out = ("cluster", "node", "source", "is_synthetic", "date")
+    plain = frame.with_columns(pl.col(name).dt.epoch("us") for name in times)
+    yield from plain.drop(left_out, strict=False).iter_rows(named=True)
