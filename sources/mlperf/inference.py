@@ -38,7 +38,7 @@ class MlperfInference:
     tables: tuple[str, ...] = ("market.mlperf_inference",)
     authority: Authority = "primary"
     landing: Landing = "append"
-    version = 1
+    version = 2
     off_reason = ""
     may_republish = True
 

@@ -31,6 +31,8 @@ _LOG_LINES = {
     ("server", "tokens/s"): "Completed tokens per second",
     ("interactive", "tokens/s"): "Completed tokens per second",
 }
+# Directories of the open division also write them in small letters.
+_SCENARIOS = {word.lower(): word for word in ("Offline", "Server", "Interactive", "SingleStream", "MultiStream")}
 _AVAILABILITY = {"available": "available", "preview": "preview", "rdi": "research", "research": "research"}
 _LOG_PATH = re.compile(
     r"^(?P<location>(?P<division>closed|open)/(?P<org>[^/]+)/results/(?P<platform>[^/]+)/(?P<model>[^/]+)/(?P<scenario>[^/]+))/"
@@ -130,7 +132,7 @@ def _row(
         "organization": organization,
         "platform": text["Platform"],
         "model": text["Model"],
-        "scenario": text["Scenario"],
+        "scenario": _SCENARIOS.get(text["Scenario"].lower(), text["Scenario"]),
         "performance_unit": unit,
         "location": location,
         "result_id": text.get("ID") or None,
@@ -193,7 +195,7 @@ def _log_row(found: re.Match[str], path: str, body: bytes, system: bytes, round_
         "organization": found["org"],
         "platform": found["platform"],
         "model": found["model"],
-        "scenario": scenario,
+        "scenario": _SCENARIOS.get(scenario.lower(), scenario),
         "performance_unit": unit.capitalize(),
         "location": f"{path}/{LOG_NAME}",
         "submitter": described.submitter,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from pathlib import Path
 
 import polars as pl
 import pytest
+
+from sources.mlperf.systems import read_system, submitter_of
 
 Facts = Callable[[str], list[dict[str, str]]]
 
@@ -129,6 +132,21 @@ def test_mlperf_minutes_are_the_official_ones(curated: dict[str, pl.DataFrame], 
         )
         assert row["minutes"] == float(fact["official_minutes"])
         assert row["accelerator_count"] == int(fact["accelerator_count"])
+        assert row["division"] == "closed"
+
+
+def test_mlperf_rows_are_named_as_the_parser_names_them(curated: dict[str, pl.DataFrame], shared: Path) -> None:
+    compared = 0
+    for row in curated["market.mlperf_results"].iter_rows(named=True):
+        folder = shared / "data" / "mlperf" / row["round"] / row["organization"] / "systems"
+        path = folder / f"{row['system_desc_id']}.json"
+        if path.is_file():
+            system = read_system(path.read_bytes(), row["organization"])
+            assert (row["submitter"], row["division"]) == (system.submitter, system.division), path
+            assert row["accelerator_count"] == system.accelerator_count, path
+            compared += 1
+        assert row["submitter"] == submitter_of(row["organization"]), row["organization"]
+    assert compared >= 20  # every directory whose logs are held, and more results of the same systems
 
 
 def test_hopper_peaks_by_hand(curated: dict[str, pl.DataFrame]) -> None:

@@ -61,6 +61,7 @@ def test_real_logs_carry_the_same_figures(shared: Path) -> None:
         assert (row["log_performance"], row["performance"]) == (logged, None)
         assert "published figure is not known" in row["log_reason"]
     assert found["accelerator_count"].to_list() == [8] * 20
+    assert set(found["scenario"]) == {"Offline", "Server", "Interactive"}  # one system writes them small
     assert set(found["accelerator_id"]) == {"amd-mi300x-192gb", "nvidia-b200-sxm6-180gb"}
 
 

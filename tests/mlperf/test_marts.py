@@ -124,6 +124,18 @@ def test_one_submission_under_several_directories_counts_once() -> None:
     assert one(con, "organization = 'smc'", "mlperf_scaling")["duplicate_of"] is None
 
 
+def test_one_submission_counts_once_where_its_logs_are_not_held() -> None:
+    same = {"unscaled_minutes": 28.124233, "submitter": "Sustainable Metal Cloud"}
+    con = build(
+        row("1x", 29.1, organization="smc-ac-power", logs_sha256="aa", mfu_ratio=0.64, **same),
+        row("1x", 29.1, organization="smc-dc-power", source="curated", **same | {"unscaled_minutes": 28.1242}),
+        row("2x", 29.2, organization="smc-dc-power", source="curated", **same | {"unscaled_minutes": 28.2}),
+        row("1x", 29.1, organization="Acme", source="curated", unscaled_minutes=28.1242),
+    )
+    found = one(con, "true")
+    assert (found["result_count"], found["submitter_count"], found["mfu_count"]) == (3, 2, 1)
+
+
 def test_a_resubmission_is_marked_and_counts_in_its_own_round() -> None:
     con = build(row("a", 244.594, round="v5.0", logs_sha256="x"), row("a", 237.606, logs_sha256="x"))
     assert one(con, "round = 'v5.1'", "mlperf_scaling")["duplicate_of"] == "v5.0/Acme/a"
@@ -162,6 +174,18 @@ def test_speed_up_over_the_last_generation_at_equal_size() -> None:
     assert found["speedup_ratio"] == pytest.approx(4.0)
     assert one(con, "accelerator_id = 'amd-mi355x-288gb'")["speedup_ratio"] is None
     assert one(con, "accelerator_id = 'nvidia-h100-sxm5-80gb'")["previous_generation"] is None
+
+
+def test_a_late_part_of_the_old_generation_is_not_its_successor() -> None:
+    # H200 came out three days after B200; alone in a benchmark it is still of the generation before.
+    con = build(
+        row("b8", 10.0, round="v5.0", accelerator_id="nvidia-b200-sxm6-180gb"),
+        row("h8", 20.0, accelerator_id="nvidia-h200-sxm5-141gb"),
+        row("h8b", 30.0, round="v4.0", accelerator_id="nvidia-h200-sxm5-141gb"),
+    )
+    older, newer = one(con, "accelerator_id like '%h200%' and round = 'v5.1'"), one(con, "accelerator_id like '%b200%'")
+    assert (older["previous_generation"], older["speedup_ratio"]) == (None, None)
+    assert (newer["previous_generation"], newer["speedup_ratio"]) == ("Hopper", pytest.approx(3.0))
 
 
 def test_a_later_result_of_the_old_generation_does_not_count() -> None:

@@ -7,7 +7,7 @@
 -- column round: MLPerf Training round
 -- column division: closed, open or not stated
 -- column known_at: when the round became public
--- column result_count: results, those with identical logs in one round counted once
+-- column result_count: results, those of one submission under several directories of a round counted once
 -- column submitter_count: submitters behind them
 -- column accelerator_count_min: smallest system
 -- column accelerator_count_max: largest system
@@ -38,8 +38,22 @@ with results as (
                 s.round,
                 s.benchmark_id,
                 coalesce(m.logs_sha256, s.organization || '/' || s.system_desc_id || '/' || s.benchmark)
-            order by s.organization, s.system_desc_id
-        ) as copy_number
+            order by m.source_rank, s.organization, s.system_desc_id
+        ) as copy_number,
+        -- Where the logs are not held, the same submitter's time on as many accelerators tells them, to 6 ms.
+        row_number() over (
+            partition by
+                s.round,
+                s.benchmark_id,
+                s.submitter,
+                s.accelerator_id,
+                s.accelerator_count,
+                coalesce(
+                    cast(round(s.unscaled_minutes, 4) as varchar),
+                    s.organization || '/' || s.system_desc_id || '/' || s.benchmark
+                )
+            order by m.source_rank, s.organization, s.system_desc_id
+        ) as time_number
     from mart.mlperf_scaling as s
     inner join market.mlperf_results as m
         on m.round = s.round
@@ -51,7 +65,7 @@ with results as (
 ),
 
 singles as (
-    select * from results where copy_number = 1
+    select * from results where copy_number = 1 and time_number = 1
 ),
 
 -- A part with a CPU on the module belongs to the generation of its accelerator; TPUs name no architecture.
@@ -68,13 +82,19 @@ parts as (
     group by accelerator_id, vendor
 ),
 
+-- A late part of a generation (H200, after B200) does not make the generation younger.
+ages as (
+    select vendor, generation, min(release_date) as first_release_date
+    from parts
+    group by vendor, generation
+),
+
 generations as (
-    select
-        r.benchmark_id, r.in_division, p.vendor, p.generation,
-        min(p.release_date) as first_release_date
+    select distinct
+        r.benchmark_id, r.in_division, p.vendor, p.generation, a.first_release_date
     from singles as r
     inner join parts as p on p.accelerator_id = r.accelerator_id
-    group by all
+    inner join ages as a on a.vendor = p.vendor and a.generation = p.generation
 ),
 
 predecessors as (
