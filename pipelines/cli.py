@@ -17,6 +17,7 @@ import click
 COMMANDS = {
     "run": "The main job: fetch, land, publish, report.",
     "collect": "The node agent: record this machine's GPUs into a spool.",
+    "ship": "Move sealed spool segments to an inbox elsewhere.",
     "ingest": "Land sealed spool segments and publish.",
     "receive": "Take Prometheus remote write into the inbox.",
     "load": "Land local raw files of any source.",

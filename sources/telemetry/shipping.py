@@ -1,0 +1,178 @@
+"""Sealed segments on their way: from a node's spool to an inbox (a folder or an object store), and from there home.
+
+Belongs here: copying whole files so that a crash at any step repeats the step. Does not belong here: writing
+segments, landing them. A segment is removed at the near end only when it is known to be whole at the far end: its
+length and its seal, which carries the checksum of all of it, are read back there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from sources.base import AlmanacError
+from sources.telemetry.spool_format import SEAL
+
+SUFFIX: Final = ".seg"
+T = TypeVar("T")
+
+
+class ShipError(AlmanacError):
+    """Segments could not be moved; they stay where they were."""
+
+
+@dataclass(slots=True)
+class Shipped:
+    """How many segments moved, and how many were there already from a run that was cut off."""
+
+    moved: int = 0
+    known: int = 0
+
+
+class Place(Protocol):
+    """An inbox: what segments it holds, and how they get in and out."""
+
+    def names(self) -> Iterator[str]: ...
+    def put(self, name: str, path: Path) -> None: ...
+    def get(self, name: str, path: Path) -> None: ...
+    def ending(self, name: str) -> tuple[int, bytes] | None: ...
+    def remove(self, name: str) -> None: ...
+
+
+def place_of(url: str) -> Place:
+    """A folder's path, or a URL as s3://bucket/prefix, gs://…, az://…, file:///…. Raises `ShipError`."""
+    if "://" not in url:
+        return Folder(Path(url))
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ModuleNotFoundError:
+        raise ShipError("shipping to an object store needs obstore: pip install 'gpu-almanac[warehouse]'") from None
+    try:
+        if url.startswith("file://"):
+            Path(url.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
+        return ObjectStore(from_url(url))
+    except (BaseError, OSError, ValueError) as error:
+        raise ShipError(f"{url} is no place to ship to: {' '.join(str(error).split())[:200]}") from None
+
+
+def ship(spool: Path, place: Place, notify: Callable[[str], None] = lambda _line: None) -> Shipped:
+    """Move every sealed segment of a spool, oldest first. Raises `ShipError` when the far end fails."""
+    done = Shipped()
+    for path in sorted(spool.glob(f"*{SUFFIX}"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
+        here = _ending(path)
+        if _asked(partial(place.ending, path.name)) == here:
+            done.known += 1
+        else:
+            _asked(partial(place.put, path.name, path))
+            there = _asked(partial(place.ending, path.name))
+            if there != here:
+                raise ShipError(f"{path.name} did not arrive whole; it stays in the spool")
+            done.moved += 1
+        path.unlink(missing_ok=True)
+        notify(path.name)
+    return done
+
+
+def collect_from(place: Place, inbox: Path) -> Shipped:
+    """Move every segment of a place into a local inbox. Raises `ShipError` when the far end fails."""
+    done = Shipped()
+    inbox.mkdir(parents=True, exist_ok=True)
+    for name in sorted(_asked(lambda: list(place.names()))):
+        part, target = inbox / f"{name}.part", inbox / name
+        wanted = _asked(partial(place.ending, name))
+        if target.exists() and _ending(target) == wanted:
+            done.known += 1
+        else:
+            _asked(partial(place.get, name, part))
+            _flush(part)
+            if _ending(part) != wanted:
+                part.unlink(missing_ok=True)
+                raise ShipError(f"{name} did not arrive whole; it stays where it was")
+            part.replace(target)
+            done.moved += 1
+        _asked(partial(place.remove, name))
+    return done
+
+
+class Folder:
+    """An inbox that is a folder, perhaps on another disk or a network share."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def names(self) -> Iterator[str]:
+        return (path.name for path in self._root.glob(f"*{SUFFIX}"))
+
+    def put(self, name: str, path: Path) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
+        part = self._root / f"{name}.part"
+        shutil.copyfile(path, part)
+        _flush(part)
+        part.replace(self._root / name)
+
+    def get(self, name: str, path: Path) -> None:
+        shutil.copyfile(self._root / name, path)
+
+    def ending(self, name: str) -> tuple[int, bytes] | None:
+        path = self._root / name
+        return _ending(path) if path.exists() else None
+
+    def remove(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
+
+class ObjectStore:
+    """An inbox in an object store; large segments go up in parts, which the store joins or forgets."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def names(self) -> Iterator[str]:
+        for page in self._store.list():
+            yield from (entry["path"] for entry in page if entry["path"].endswith(SUFFIX))
+
+    def put(self, name: str, path: Path) -> None:
+        self._store.put(name, path)
+
+    def get(self, name: str, path: Path) -> None:
+        with path.open("wb") as file:
+            for chunk in self._store.get(name).stream():
+                file.write(chunk)
+
+    def ending(self, name: str) -> tuple[int, bytes] | None:
+        try:
+            size = int(self._store.head(name)["size"])
+        except FileNotFoundError:
+            return None
+        begin = max(0, size - SEAL.size)
+        return size, bytes(self._store.get_range(name, start=begin, end=size)) if size else b""
+
+    def remove(self, name: str) -> None:
+        self._store.delete(name)
+
+
+def _ending(path: Path) -> tuple[int, bytes]:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - SEAL.size))
+        return size, file.read()
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _asked(call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except ShipError:
+        raise
+    except Exception as error:  # each store has errors of its own
+        raise ShipError(f"the inbox cannot be reached: {' '.join(str(error).split())[:200]}") from error
