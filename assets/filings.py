@@ -32,7 +32,7 @@ def derive(parsed: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 def financials(facts: pl.DataFrame) -> pl.DataFrame:
     """Rows of `market.financials` (without source, payload and retrieval, which the street adds)."""
     rows = vintages(facts)
-    rows = pl.concat([rows, _including_lease_principal(rows)], how="diagonal_relaxed")
+    rows = pl.concat([rows, _including_lease_principal(rows), _lease_liability(rows)], how="diagonal_relaxed")
     meanings = {m.name: m.meaning for m in METRICS} | {
         "capex_incl_finance_lease_principal": "cash purchases of property and equipment plus principal payments on "
         "finance leases"
@@ -89,14 +89,27 @@ def _including_lease_principal(rows: pl.DataFrame) -> pl.DataFrame:
     """Cash purchases plus finance-lease principal, summed only within one filing."""
     on = ["entity", "unit", "start", "end", "basis", "accn"]
     rows = rows.filter(pl.col("entity").is_in(_COUNTS_LEASE_PRINCIPAL), pl.col("basis") != "instant")
-    capex = rows.filter(pl.col("metric") == "capex_cash_ppe")
-    leases = rows.filter(pl.col("metric") == "finance_lease_principal_payments")
-    together = capex.join(leases.select(*on, "val", "concept", "derivation"), on=on, suffix="_leases")
+    return _together(rows, "capex_cash_ppe", "finance_lease_principal_payments", on).with_columns(
+        metric=pl.lit("capex_incl_finance_lease_principal")
+    )
+
+
+def _lease_liability(rows: pl.DataFrame) -> pl.DataFrame:
+    """Finance lease liability as current plus later part of one filing, where that filing states no total."""
+    on = ["entity", "unit", "end", "basis", "accn"]
+    total = rows.filter(pl.col("metric") == "finance_lease_liability")
+    parts = _together(rows, "finance_lease_liability_current", "finance_lease_liability_noncurrent", on)
+    return parts.join(total, on=on, how="anti").with_columns(metric=pl.lit("finance_lease_liability"))
+
+
+def _together(rows: pl.DataFrame, first: str, second: str, on: list[str]) -> pl.DataFrame:
+    """Sum of two metrics of one filing and period, with the words that say so."""
+    addend = rows.filter(pl.col("metric") == second).select(*on, "val", "concept", "derivation")
+    together = rows.filter(pl.col("metric") == first).join(addend, on=on, suffix="_second")
     return together.with_columns(
-        metric=pl.lit("capex_incl_finance_lease_principal"),
-        val=pl.col("val") + pl.col("val_leases"),
-        concept=pl.format("{} + {}", "concept", "concept_leases"),
+        val=pl.col("val") + pl.col("val_second"),
+        concept=pl.format("{} + {}", "concept", "concept_second"),
         derivation=pl.concat_str(
-            pl.lit("sum of the two concepts"), "derivation", "derivation_leases", separator="; ", ignore_nulls=True
+            pl.lit("sum of the two concepts"), "derivation", "derivation_second", separator="; ", ignore_nulls=True
         ),
-    ).drop("val_leases", "concept_leases", "derivation_leases")
+    ).drop("val_second", "concept_second", "derivation_second")

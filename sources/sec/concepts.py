@@ -77,6 +77,24 @@ METRICS = (
         ("us-gaap:FinanceLeaseLiability",),
     ),
     Metric(
+        "finance_lease_liability_current",
+        "instant",
+        "finance lease liability due within a year",
+        ("us-gaap:FinanceLeaseLiabilityCurrent",),
+    ),
+    Metric(
+        "finance_lease_liability_noncurrent",
+        "instant",
+        "finance lease liability due later",
+        ("us-gaap:FinanceLeaseLiabilityNoncurrent",),
+    ),
+    Metric(
+        "long_term_purchase_commitment",
+        "instant",
+        "long-term purchase commitments",
+        ("us-gaap:LongTermPurchaseCommitmentAmount",),
+    ),
+    Metric(
         "remaining_performance_obligation",
         "instant",
         "contracted revenue not yet recognised, undimensioned",

@@ -64,6 +64,7 @@ class Figure:
     version: str = "1"
     period_end: dt.date | None = None
     derivation: str | None = None
+    notes: str | None = None
 
 
 @dataclass(slots=True)
@@ -211,5 +212,5 @@ def _row(filing: Filing, f: Figure, period: str) -> dict[str, Any]:
         "known_at_precision": filing.precision,
         "source_name": filing.name_of(f.exhibit),
         "source_url": filing.url_of(f.exhibit),
-        "notes": "preliminary, announced before the results" if filing.is_preliminary else None,
+        "notes": "preliminary, announced before the results" if filing.is_preliminary else f.notes,
     }

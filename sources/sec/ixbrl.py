@@ -1,7 +1,7 @@
-"""Segments and commitments from the inline XBRL of a 10-Q or 10-K, matched by the printed row label.
+"""Segments from the inline XBRL of a 10-Q or 10-K, matched by the printed row label.
 
 Belongs here: the source, the wanted rows, and the sums that must hold. Does not belong here: reading the document
-(`ixbrl_reader.py`), undimensioned facts (`companyfacts.py` has them in every vintage).
+(`ixbrl_reader.py`), leases and commitments (`ixbrl_commitments.py`), undimensioned facts (`companyfacts.py` has them in every vintage).
 
 The member of a dimension is never trusted for its name: AMD's 10-Q of July 2023 tags the row "Data Center" with
 `amd:ClientMember`. The printed label decides, and the rows must add up to the printed total.
@@ -21,21 +21,16 @@ from sources.sec.documents import document_name
 from sources.sec.figures import FINANCIALS, Figure, Found, plain, to_frame
 from sources.sec.filing import Exhibit, Filing
 from sources.sec.fiscal import fiscal_quarter
-from sources.sec.ixbrl_reader import Context, Document, Fact, read_document
+from sources.sec.ixbrl_commitments import commitments
+from sources.sec.ixbrl_reader import Document, Fact, quarters, read_document
 from sources.sec.rules_nvidia import PLATFORM, ROWS
 from sources.sec.rules_segments import AMD_DEFINITION, AMD_SEGMENTS
 from sources.sec.submissions import reports
 
 REVENUE = ("us-gaap:Revenues", "us-gaap:RevenueFromContractWithCustomerExcludingAssessedTax")
-_LENGTHS = {1: (84, 99), 2: (175, 190), 3: (266, 281), 4: (357, 378)}
 _TOTALS = ("total net revenue", "total revenue", "total")
-_RPO = "us-gaap:RevenueRemainingPerformanceObligation"
-_RPO_START = "us-gaap:RevenueRemainingPerformanceObligationExpectedTimingOfSatisfactionStartDateAxis"
-_COMMITTED = "us-gaap:UnrecordedUnconditionalPurchaseObligationBalanceSheetAmount"
-_COMMITMENT_ROWS = {
-    "leases not yet commenced": ("leases_not_yet_commenced", "leases signed but not yet commenced, undiscounted"),
-    "unconditional purchase obligations": ("purchase_obligation", "unconditional purchase obligations"),
-}
+# Segments are read for these two, commitments and leases also for the companies with the largest capital expenditure.
+SPENDERS = ("AMZN", "MSFT", "GOOGL", "META", "ORCL", "CRWV")
 # Row label → (metric, version, level): 0 part of a segment, 1 segment, 2 total. As in the releases.
 CUTS = {
     "NVDA": (ROWS, PLATFORM),
@@ -64,7 +59,7 @@ class InlineXbrl:
 
     def fetch(self, web: Web) -> Iterator[Payload]:
         """The newest reports of the companies whose segments or commitments are read."""
-        yield from reports(web, self.name, (*CUTS, "AMZN"))
+        yield from reports(web, self.name, (*CUTS, *SPENDERS))
 
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
         """Local primary documents."""
@@ -83,7 +78,7 @@ class InlineXbrl:
         found = Found()
         if filing.company.ticker in CUTS:
             _segments(filing, document, found)
-        _commitments(filing, document, found)
+        found.figures.extend(commitments(filing, document))
         return Parsed({FINANCIALS: to_frame(filing, found.figures, found)}, tuple(found.rejects))
 
 
@@ -110,14 +105,6 @@ class _Report(Filing):
         elif document.signed:
             self.known_at = dt.datetime.combine(document.signed, dt.time(), dt.UTC)
             self.precision = "day"
-
-
-def _quarters(context: Context) -> int | None:
-    """Length in quarters; 0 for an instant, None for any other length."""
-    if context.start is None:
-        return 0
-    days = (context.end - context.start).days + 1
-    return next((n for n, (low, high) in _LENGTHS.items() if low <= days <= high), None)
 
 
 def _segments(filing: Filing, document: Document, found: Found) -> None:
@@ -167,7 +154,7 @@ def _figures(
     figures = []
     by_key: dict[tuple[str, int, int], Figure] = {}
     for fact in facts:
-        length = _quarters(fact.context)
+        length = quarters(fact.context)
         metric, version, _ = rows[plain(fact.label)]
         try:
             year, quarter = fiscal_quarter(fact.context.end, filing.company.year_end_month)
@@ -192,7 +179,7 @@ def _figures(
         by_key[f"{metric}/{version}", year, length] = figure
         if length in (1, 4):
             figures.append(figure)
-    starts = {f.context.end: f.context.start for f in facts if _quarters(f.context) == 1}
+    starts = {f.context.end: f.context.start for f in facts if quarters(f.context) == 1}
     for (key, year, length), half in by_key.items():
         second = by_key.get((key, year, 1))
         start = starts.get(second.period_end) if second and second.period_end else None
@@ -208,45 +195,6 @@ def _figures(
                 )
             )
     return figures
-
-
-def _commitments(filing: Filing, document: Document, found: Found) -> None:
-    """Commitments by printed row, and performance obligations tagged only with a timing dimension."""
-    ends = {f.context.end for f in document.facts if _quarters(f.context) == 1}
-    if not ends:
-        return
-    own = max(ends)
-    year, quarter = fiscal_quarter(own, filing.company.year_end_month)
-    for fact in document.facts:
-        named = _COMMITMENT_ROWS.get(plain(fact.label))
-        if fact.concept == _COMMITTED and named and fact.context.end == own:
-            metric, words = named
-        elif fact.concept == _RPO and fact.context.end == own and _is_timing_only(fact.context):
-            metric, words = (
-                "remaining_performance_obligation",
-                "contracted revenue not yet recognised, timing dimension",
-            )
-        else:
-            continue
-        found.figures.append(
-            Figure(
-                filing.exhibits[0],
-                metric,
-                year,
-                quarter,
-                0,
-                fact.value,
-                fact.step,
-                fact.label or fact.concept,
-                words,
-                period_end=own,
-            )
-        )
-
-
-def _is_timing_only(context: Context) -> bool:
-    """All that is expected from the day after the balance sheet on, by whatever customer."""
-    return context.dimensions == ((_RPO_START, str(context.end + dt.timedelta(days=1))),)
 
 
 SOURCE = InlineXbrl()

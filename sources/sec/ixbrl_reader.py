@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lxml import etree
@@ -24,6 +24,9 @@ _XBRLDI = "{http://xbrl.org/2006/xbrldi}"
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _DAY = rf"{MONTH}\.?\s+\d{{1,2}},\s+20\d\d"
 _SIGNED = re.compile(rf"\bDated?\s*:?\s*({_DAY})|({_DAY})\s+By:", re.IGNORECASE)
+_BLOCKS = (f"{_XHTML}p", f"{_XHTML}div", f"{_XHTML}td", f"{_XHTML}body")
+_LONGEST_PARAGRAPH = 4000
+_LENGTHS = {1: (84, 99), 2: (175, 190), 3: (266, 281), 4: (357, 378)}
 # Days from the end of the period to the latest credible signature.
 _LONGEST_WAIT = 150
 
@@ -39,7 +42,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One tagged number: value in units, the step it was printed in, and where it stands."""
+    """One tagged number: value in units, the step it was printed in, and where it stands.
+
+    `label` is the printed label of its row in a table; `sentence` the paragraph of a number in prose.
+    """
 
     concept: str
     context: Context
@@ -48,6 +54,7 @@ class Fact:
     label: str
     section: str
     table: int
+    sentence: str = ""
 
 
 @dataclass(slots=True)
@@ -57,6 +64,14 @@ class Document:
     facts: list[Fact] = field(default_factory=list)
     cover: dict[str, str] = field(default_factory=dict)
     signed: dt.date | None = None
+
+
+def quarters(context: Context) -> int | None:
+    """Length in quarters; 0 for an instant, None for any other length."""
+    if context.start is None:
+        return 0
+    days = (context.end - context.start).days + 1
+    return next((n for n, (low, high) in _LENGTHS.items() if low <= days <= high), None)
 
 
 def read_document(body: bytes, name: str) -> Document:
@@ -123,7 +138,13 @@ def _facts(root: Any, contexts: dict[str, Context]) -> Iterator[Fact]:
     for tag in root.iter(f"{IX}nonFraction"):
         fact = None if tag in seen else _fact(tag, contexts, "", "", -1)
         if fact:
-            yield fact
+            yield replace(fact, sentence=_paragraph(tag))
+
+
+def _paragraph(tag: Any) -> str:
+    """Text of the block a number stands in."""
+    block = next((a for a in tag.iterancestors() if a.tag in _BLOCKS), tag)
+    return tidy("".join(block.itertext()))[:_LONGEST_PARAGRAPH]
 
 
 def _fact(tag: Any, contexts: dict[str, Context], label: str, section: str, table: int) -> Fact | None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from sources.sec.figures import FINANCIALS, Figure, Found, figure_of, find_line, plain
 from sources.sec.filing import Exhibit, Filing
-from sources.sec.statements import Line, Statement
+from sources.sec.rules_revenue import TOTALS
+from sources.sec.statements import Column, Line, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ _OPERATED = (
     "Net cash provided by (used in) operating activities",
     "Net cash from operations",
 )
+_EARNED = ("Net income", "Net income (loss)", "Net loss")
+_YEAR = 4
 _BEGIN = ("beginning of period", "beginning of year", "at beginning of period")
 _END = ("end of period", "end of year", "at end of period")
 
@@ -143,7 +146,7 @@ def _cash_carries_over(statement: Statement) -> str:
             if a.period_end == b.period_end and end.numbers[i] != end.numbers[j]:
                 return f"cash at {a.period_end} differs between two columns"
             year_apart = 350 < (b.period_end - a.period_end).days < 380  # noqa: PLR2004
-            if year_apart and b.heading.lower().startswith(("twelve", "year")) and begin.numbers[j] != end.numbers[i]:
+            if year_apart and _rank(b) == _YEAR and begin.numbers[j] != end.numbers[i]:
                 return f"cash at {a.period_end} is not where the year to {b.period_end} begins"
     return ""
 
@@ -151,19 +154,17 @@ def _cash_carries_over(statement: Statement) -> str:
 def _longer_is_more(statement: Statement) -> str:
     """Of two periods that end on one day the longer must have spent more; else their columns changed places."""
     line = find_line(statement, *_PURCHASES)
-    months = [_length_of(c.heading) for c in statement.columns]
     for i, a in enumerate(statement.columns):
         for j, b in enumerate(statement.columns):
-            longer = a.period_end == b.period_end and months[i] > months[j] > 0
+            longer = a.period_end == b.period_end and _rank(a) > _rank(b) > 0
             if longer and line and abs(line.numbers[i] or 0.0) <= abs(line.numbers[j] or 0.0):
                 return f"the longer of two periods to {a.period_end} shows the smaller spending"
     return ""
 
 
-def _length_of(heading: str) -> int:
-    """Rank of a period's length by the words of its heading; 0 where they name none."""
-    words = ("three", "six", "nine", "twelve")
-    return next((n for n, word in enumerate(words, 1) if heading.lower().startswith(word)), 0)
+def _rank(column: Column) -> int:
+    """Length in quarters, also of a trailing year, which counts as no period of the fiscal calendar."""
+    return column.length or (_YEAR if column.heading.lower().startswith(("twelve", "year")) else 0)
 
 
 def _balance(statement: Statement, words: tuple[str, ...]) -> Line | None:
@@ -177,13 +178,37 @@ def _scale_is_confirmed(filing: Filing, statement: Statement) -> str:
     if statement.scale is None:
         return "no unit line"
     newest = max(c.period_end for c in statement.columns if c.period_end)
-    lines = [find_line(statement, *_OPERATED), find_line(statement, *_PURCHASES), find_line(statement, "Net income")]
+    lines = [find_line(statement, *_OPERATED), find_line(statement, *_PURCHASES), find_line(statement, *_EARNED)]
     for line in lines:
         for i, column in enumerate(statement.columns):
             amount = line.numbers[i] if line and column.period_end == newest else None
             if amount and filing.is_written_out(abs(amount) * statement.scale):
                 return ""
-    return "no figure of the newest period is confirmed by a sum in the text"
+    return (
+        ""
+        if _is_tied_to_income(filing, statement)
+        else "no figure of the newest period is confirmed by a sum in the text"
+    )
+
+
+def _is_tied_to_income(filing: Filing, statement: Statement) -> bool:
+    """Net income of the reported quarter is that of an income statement whose revenue is written out in the text."""
+    own = filing.quarter
+    for _, other in filing.statements:
+        revenue, earned, same = find_line(other, *TOTALS), find_line(other, *_EARNED), find_line(statement, *_EARNED)
+        if other is statement or other.scale is None or other.stray or not (revenue and earned and same):
+            continue
+        for i, a in enumerate(statement.columns):
+            for j, b in enumerate(other.columns):
+                is_own = (
+                    a.kind == b.kind == "period" and (a.fiscal_year, a.quarter) == (b.fiscal_year, b.quarter) == own
+                )
+                mine, theirs, sold = same.numbers[i], earned.numbers[j], revenue.numbers[j]
+                if is_own and a.length == b.length and mine and theirs and sold and statement.scale:
+                    tied = mine * statement.scale == theirs * other.scale
+                    if tied and filing.is_written_out(sold * other.scale):
+                        return True
+    return False
 
 
 def _figures(filing: Filing, exhibit: Exhibit, statement: Statement, definition: Definition) -> list[Figure]:

@@ -27,8 +27,10 @@ MICRON_UNITS = {
     "mobile and client business unit": "revenue_bu_mobile_and_client",
     "automotive and embedded business unit": "revenue_bu_automotive_and_embedded",
 }
-# What Micron reports outside its four units was at most 0.06 % of revenue; more would mean that a unit is missing.
-MICRON_OUTSIDE_UNITS = 0.002
+# What Micron reports outside its four units was 1 to 6 million in six quarters; more means that a unit is missing or
+# misprinted. Four figures rounded to the million may also add up to two million too much.
+MICRON_OUTSIDE_UNITS = 10e6
+MICRON_NOTE = "the four units leave up to 10 million of total revenue; a misprint of that size would not show"
 _BROADCOM_AI = re.compile(
     r"(?:Q[1-4] )?AI (?:semiconductor )?revenue (?:of|was|grew[^.$]{0,80}? to) (?:a record )?\$([\d.]+) billion",
     re.IGNORECASE,
@@ -122,7 +124,8 @@ def read_micron(filing: Filing, found: Found) -> None:
             for i in range(len(scaled.columns)):
                 metric = MICRON_UNITS[plain(line.section)]
                 one = figure_of(filing, exhibit, scaled, line, i, metric, f"{line.section} revenue")
-                found.figures.extend([replace(one, label=f"{line.section}: {line.label}")] if one else [])
+                label = f"{line.section}: {line.label}"
+                found.figures.extend([replace(one, label=label, notes=MICRON_NOTE)] if one else [])
 
 
 def _unit_lines(statement: Statement) -> list[Line]:
@@ -161,7 +164,7 @@ def _column_scale(
     if not filing.is_written_out(total):
         return 0.0, f"total revenue of {column.fiscal_period} is not confirmed by a sum in the text"
     units = sum(a for a in amounts if a is not None)
-    fits = [s for s in (1e3, 1e6, 1e9) if 1 - MICRON_OUTSIDE_UNITS <= units * s / total <= 1 + 1e-9]
+    fits = [s for s in (1e3, 1e6, 1e9) if -len(lines) * s / 2 <= total - units * s <= MICRON_OUTSIDE_UNITS]
     return (fits[0], "") if len(fits) == 1 else (0.0, f"the units of {column.fiscal_period} do not make total revenue")
 
 

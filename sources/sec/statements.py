@@ -24,12 +24,15 @@ MONTH = (
 )
 _DATE = re.compile(rf"({MONTH})\.?\s*(\d{{1,2}}),?\s*((?:19|20)\d\d)")
 _WORDS = {"three": 1, "six": 2, "nine": 3, "twelve": 4, "quarter": 1, "qtr": 1, "year": 4}
+_COUNTS = {"two": 2, "three": 3, "four": 4}
 _LENGTH = re.compile(
-    r"\b(three|six|nine|twelve)[\s-]+months?\s+ended|\b(quarter|qtr|year)s?\b\.?(?:\s+ended)?", re.IGNORECASE
+    r"\b(three|six|nine|twelve)[\s-]+months?\s+ended|\b((?:two|three|four)\s+(?:fiscal\s+)?quarters)\s+ended"
+    r"|\b(year[\s-]+to[\s-]+date|quarter|qtr|year)s?\b\.?(?:\s+ended)?",
+    re.IGNORECASE,
 )
 _HEADING = re.compile(
     rf"(?:{MONTH}\.?\s*\d{{1,2}},?(?:\s*(?:19|20)\d\d)?|(?:19|20)\d\d|.*\bmonths?\s+ended\b.*"
-    r"|.*\b(?:quarter|year)s?\s+ended\b.*|Q[1-4]\s*(?:FY)?\s*'?\d\d(?:\d\d)?|FY\s*'?\d\d(?:\d\d)?|FQ[1-4]-\d\d"
+    r"|.*\b(?:quarter|year)s?\s+ended\b.*|Year[\s-]to[\s-]date\b.*|Q[1-4]\s*(?:FY)?\s*'?\d\d(?:\d\d)?|FY\s*'?\d\d(?:\d\d)?|FQ[1-4]-\d\d"
     r"|[1-4](?:st|nd|rd|th)\s+Qtr\.?|Q/Q|Y/Y.*|.*\bChange|As of.*|(?:Non-)?GAAP(?:\s*\(\d\))?(?:\s+Outlook)?|%\s*Change"
     r"|Adjustments)",
     re.IGNORECASE,
@@ -225,12 +228,20 @@ def _dated(where: tuple[int, int, str], heading: str, year_end_month: int) -> Co
         return Column(*where, "other", period_end=day)
     if not length:
         return Column(*where, "instant", 0, year, quarter, day)
-    quarters = _WORDS[(length[1] or length[2]).lower()]
+    quarters = _quarters_in(length, quarter)
     if quarters > 1 and quarters != quarter:
         return Column(*where, "other", period_end=day)
     if quarters == 4 and year_end_gap(day, year_end_month) > YEAR_END_DRIFT_DAYS:  # noqa: PLR2004
         return Column(*where, "other", period_end=day)
     return Column(*where, "period", quarters, year, quarter, day)
+
+
+def _quarters_in(length: re.Match[str], quarter: int) -> int:
+    """Length that a heading names; year to date is as long as the quarter it ends with."""
+    if length[2]:
+        return _COUNTS[length[2].split()[0].lower()]
+    word = (length[1] or length[3]).lower()
+    return quarter if "date" in word else _WORDS[word]
 
 
 def parse_date(text: str) -> dt.date | None:

@@ -141,3 +141,62 @@ def test_sign_scale_and_zero():
     share = b"<ix:nonFraction name='a:D' contextRef='c1q' unitRef='usdPerShare' scale='0'>2.39</ix:nonFraction>"
     facts = read_document(body.replace(b"<table>", b"<p>" + tag + zero + share + b"</p><table>"), "x").facts
     assert {f.concept: f.value for f in facts if f.concept.startswith("a:")} == {"a:B": -1_234_500.0, "a:C": 0.0}
+
+
+TO_COMMENCE = "us-gaap:OperatingLeaseLeaseNotYetCommencedMember"
+COMMITTED = "us-gaap:UnrecordedUnconditionalPurchaseObligationBalanceSheetAmount"
+CATEGORY = "us-gaap:UnrecordedUnconditionalPurchaseObligationByCategoryOfItemPurchasedAxis"
+RPO = "us-gaap:RevenueRemainingPerformanceObligation"
+STARTS = "us-gaap:RevenueRemainingPerformanceObligationExpectedTimingOfSatisfactionStartDateAxis"
+
+
+def with_prose(*facts, day="2023-07-01"):
+    """The document with paragraphs: (words before, concept, axis, member, figure in billions)."""
+    contexts, text = [], []
+    for i, (words, concept, axis, member, figure) in enumerate(facts):
+        kind = "typedMember" if member.startswith("20") else "explicitMember"
+        segment = f"<xbrli:segment><xbrldi:{kind} dimension='{axis}'>{member}</xbrldi:{kind}></xbrli:segment>"
+        contexts.append(
+            f"<xbrli:context id='p{i}'><xbrli:entity><xbrli:identifier scheme='x'>2488</xbrli:identifier>"
+            f"{segment if axis else ''}</xbrli:entity><xbrli:period><xbrli:instant>{day}</xbrli:instant></xbrli:period>"
+            "</xbrli:context>"
+        )
+        text.append(
+            f"<p>{words} <ix:nonFraction name='{concept}' contextRef='p{i}' unitRef='usd' scale='9'>{figure}"
+            "</ix:nonFraction> billion.</p>"
+        )
+    body = document().decode().replace("</ix:resources>", "".join(contexts) + "</ix:resources>")
+    return body.replace("<table>", "".join(text) + "<table>").encode()
+
+
+def commitments_of(*facts, **more):
+    found = values(read(with_prose(*facts, **more))[0])
+    return {k: v for k, v in found.items() if not k[0].endswith("revenue")}
+
+
+def test_leases_to_commence_need_a_standard_member_and_the_words():
+    words = "We expect to commence leases with future obligations of"
+    assert commitments_of((words, COMMITTED, CATEGORY, TO_COMMENCE, "32.4")) == {
+        ("leases_not_yet_commenced", "FY23Q2"): 32_400
+    }
+    assert commitments_of(("We owe", COMMITTED, CATEGORY, TO_COMMENCE, "32.4")) == {}
+    assert commitments_of((words, COMMITTED, CATEGORY, "amd:LeaseNotYetCommencedMember", "32.4")) == {}
+    assert commitments_of((words, COMMITTED, CATEGORY, TO_COMMENCE, "32.4"), day="2022-12-31") == {}
+
+
+def test_performance_obligations_undimensioned_before_timing_only_never_of_one_customer():
+    whole = ("Contracts", RPO, "", "", "684")
+    timed = ("Contracts", RPO, STARTS, "2023-07-02", "364")
+    customer = ("Contracts", RPO, "srt:MajorCustomersAxis", "amzn:OneMember", "38")
+    key = ("remaining_performance_obligation", "FY23Q2")
+    assert commitments_of(whole, timed, customer) == {key: 684_000}
+    assert commitments_of(timed, customer) == {key: 364_000}
+    assert commitments_of(customer) == {}
+
+
+def test_commitments_stated_twice_differently_are_refused():
+    found, why = read(
+        with_prose(("A", "us-gaap:OtherCommitment", "", "", "6"), ("B", "us-gaap:OtherCommitment", "", "", "7"))
+    )
+    assert "other_commitment" not in set(found["metric"])
+    assert any("two figures" in reason for reason in why)

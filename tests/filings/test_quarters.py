@@ -267,3 +267,18 @@ def test_trap_13_an_undimensioned_total_says_so():
     assert row["period_basis"] == "instant"
     assert "undimensioned" in row["definition"]
     assert row["value_usd"] == 684_000_000_000
+
+
+def test_a_lease_liability_in_two_parts_is_added_up_within_one_filing():
+    parts = [
+        fact("FinanceLeaseLiabilityCurrent", None, "2026-03-31", 1578, "2026-04-30"),
+        fact("FinanceLeaseLiabilityNoncurrent", None, "2026-03-31", 11747, "2026-04-30"),
+        fact("FinanceLeaseLiabilityCurrent", None, "2025-12-31", 1544, "2026-02-06", form="10-K"),
+    ]
+    found = rows("AMZN", parts, metric="finance_lease_liability")
+    assert values(found) == [("FY26Q1", 13325.0, "2026-04-30")]
+    assert "sum of the two concepts" in found["derivation"][0]
+    total = fact("FinanceLeaseLiability", None, "2026-03-31", 13400, "2026-04-30")
+    assert values(rows("AMZN", [*parts, total], metric="finance_lease_liability")) == [
+        ("FY26Q1", 13400.0, "2026-04-30")
+    ]

@@ -155,9 +155,18 @@ def test_amazons_commitments_each_under_its_own_metric(tagged):
     rows = tagged.filter(pl.col("entity") == "AMZN").select("metric", "value_usd").rows()
     assert dict(rows) == {
         "leases_not_yet_commenced": 106_347e6,
-        "purchase_obligation": 103_768e6,
+        "unrecorded_purchase_obligation": 103_768e6,
+        "other_commitment": 18_813e6,
         "remaining_performance_obligation": 364e9,
+        "finance_lease_liability": 13_325e6,
+        "finance_lease_additions": 1_565e6,
+        "finance_lease_principal_payments": 468e6,
     }
+
+
+def test_nvidias_leases_to_commence_stand_in_prose(tagged):
+    rows = tagged.filter(pl.col("entity") == "NVDA", pl.col("metric") == "leases_not_yet_commenced")
+    assert dict(rows.select("fiscal_period", "value_usd").rows()) == {"FY26Q3": 7.5e9, "FY27Q1": 32.4e9}
 
 
 def test_figures_lead_to_their_exhibit(figures):
