@@ -56,4 +56,11 @@ def _row(table: str, commit: dict[str, Any]) -> dict[str, Any]:
         "rows_duplicate": commit["duplicate"],
         "payloads": commit["payloads"],
         "reason": commit["reason"],
+        "observed_from_at": _instant(commit, "from_at"),
+        "observed_to_at": _instant(commit, "to_at"),
     }
+
+
+def _instant(commit: dict[str, Any], name: str) -> dt.datetime | None:
+    text = commit["stats"].get("", {}).get(name)
+    return dt.datetime.fromisoformat(text) if text else None

@@ -17,6 +17,8 @@ from ingest.killing import hashes, settle, start
 from ingest.segments import START_US, event, reading, samples, write_segment
 from warehouse.home import Home
 from warehouse.lake import Lake
+from warehouse.ledger import copy_commits
+from warehouse.schema.ops import LoadRecord
 from warehouse.schema.telemetry import GpuSample
 from warehouse.schema.telemetry_rollups import GpuHour
 
@@ -154,6 +156,10 @@ def test_a_day_of_outage_drains_oldest_first_and_reconciles(tmp_path: Path, monk
     assert [c["stats"][""]["from_at"][:13] for c in commits] == ["2026-11-01T00", "2026-11-01T08", "2026-11-01T16"]
     assert [(c["read"], c["landed"], c["rejected"], c["duplicate"]) for c in commits] == [(480, 480, 0, 0)] * 3
     assert samples(home).height == 24 * 60  # a sample a minute
+    copy_commits(Lake(home.lake))
+    ledger = Lake(home.lake).scan(LoadRecord).filter(table_name="telemetry.gpu_samples").collect().sort("delta_version")
+    assert ledger["rows_landed"].to_list() == [480] * 3
+    assert ledger["observed_to_at"].dt.hour().to_list() == [7, 15, 23]  # what the lag is counted from
     roll_up(home)
     hours = Lake(home.lake).scan(GpuHour).collect()
     # 400 W all day; the last minute of the day has no sample to end it.

@@ -79,6 +79,10 @@ class LoadRecord(SQLModel, table=True):
     rows_duplicate: int = col("rows that were already there", ge=0)
     payloads: int = col("payloads or spool segments in the load", ge=0)
     reason: str = col("rules that blocked it; empty otherwise")
+    observed_from_at: dt.datetime | None = col("earliest reading among the rows landed (telemetry)", sa_type=UTC_TIME)
+    observed_to_at: dt.datetime | None = col(
+        "latest of them; committed_at less this is how far ingest lags behind the hardware", sa_type=UTC_TIME
+    )
 
 
 class QuarantineRecord(SQLModel, table=True):
