@@ -32,7 +32,7 @@ from sources.telemetry_inputs.context import UNKNOWN, Where
 from sources.telemetry_inputs.metrics import column_of, to_frames
 from sources.telemetry_inputs.remote_write import Sample, samples_of, series_frame, unpacked
 
-SOURCE: Final = "prometheus"
+COLLECTOR: Final = "prometheus"
 JOURNALS: Final = "remote-write"
 RECORDS: Final = {
     "telemetry.gpu_events": "gpu_event",
@@ -175,7 +175,7 @@ class Receiver:
             self.inbox,
             cluster=cluster,
             node=node,
-            source=SOURCE,
+            source=COLLECTOR,
             is_synthetic=False,
             columns=columns or GPU_COLUMNS,
             slots=_slots(rows),
