@@ -31,6 +31,15 @@ from warehouse.schema.prices import GpuOffer, GpuPriceDaily, GpuPriceIndex
 
 VERSION = 1
 LATE = "came in after the index of its day was published, and is not in it"
+# What a row without a level says: it is said anew when a provider that came in late changes any of it.
+PANEL = (
+    "level_usd_per_gpu_hour",
+    "median_usd_per_gpu_hour",
+    "provider_count",
+    "contributors",
+    "matched_count",
+    "link_log",
+)
 KEPT_DAYS = dt.timedelta(days=7)
 SOURCES: Mapping[str, str] = {DAILY: DAILY_SOURCE, INDEX: INDEX_SOURCE}
 
@@ -46,8 +55,8 @@ def build_price_tables(
 
     offers: rows of `market.gpu_offers`. existing_index, existing_daily: what has been published, any method version.
     now: the moment of the run; days that are not over yet are left for a later one. What was published stays, also
-    when offers of its day arrive later. Only a day that had no level for want of providers may still get one; that
-    row is known since `now`.
+    when offers of its day arrive later. Only a day that had no level for want of providers is said anew when its panel
+    changes, with a level where there are enough by then; that row is known since `now`.
     """
     index = _of_method(existing_index)
     daily = _of_method(pl.DataFrame(schema=lake_schema(GpuPriceDaily)) if existing_daily is None else existing_daily)
@@ -64,13 +73,26 @@ def build_price_tables(
     if whole.is_empty():
         return {DAILY: fresh, INDEX: pl.DataFrame(schema=lake_schema(GpuPriceIndex))}
     known = unpublished(whole)
-    has_level = pl.col("level_usd_per_gpu_hour").is_not_null()
-    without = index.select(FIXING).unique().join(valued, on=FIXING, how="anti").with_columns(waited=pl.lit(value=True))
-    new = known.join(valued, on=FIXING, how="anti").join(without, on=FIXING, how="left")
-    rows = finished(new.filter(pl.col("waited").is_null() | has_level), known, index)
+    said = index.sort("known_at").unique(FIXING, keep="last").join(valued, on=FIXING, how="anti")
+    without = said.select(*FIXING, waited=pl.lit(value=True))
+    new = known.join(valued, on=FIXING, how="anti")
+    rows = finished(_other_than(new, said), known, index)
     since = pl.when("waited").then(pl.lit(now).cast(pl.Datetime("us", "UTC"))).otherwise("known_at")
     known_since = rows.join(without, on=FIXING, how="left").with_columns(known_at=since).select(rows.columns)
     return {DAILY: fresh, INDEX: known_since.sort("date", "series")}
+
+
+def _other_than(new: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    """Fixings of which nothing has been said, or of which what was said without a level no longer holds."""
+    same = pl.lit(value=True)
+    for name in PANEL:
+        before, now = pl.col(f"{name}_said"), pl.col(name)
+        if new.schema[name].is_float():
+            before, now = before.round(9), now.round(9)
+        same &= now.eq_missing(before)
+    earlier = said.select(*FIXING, *(pl.col(name).alias(f"{name}_said") for name in PANEL), was_said=pl.lit(value=True))
+    beside = new.join(earlier, on=FIXING, how="left")
+    return beside.filter(pl.col("was_said").is_null() | ~same).select(new.columns)
 
 
 def _of_method(rows: pl.DataFrame) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from pathlib import Path
 
 import polars as pl
@@ -127,6 +128,19 @@ def test_a_day_without_a_level_gets_one_when_enough_providers_come_in():
     assert set(built[INDEX]["known_at"]) == {at(9)}
     assert ledger.values()[day(2)] == pytest.approx(100 * 1.02 ** (2 / 6))
     assert ledger.run(offers(rows), 10)[INDEX].is_empty()
+
+
+def test_a_day_without_a_level_is_said_anew_when_its_panel_grows():
+    """Lists loaded one after another: the small panel is that of all of them, not of the first."""
+    ledger, rows = Ledger(), {"a": [2.0, 2.0], "b": [3.0, 3.3], "c": [4.0, 4.0]}
+    ledger.run(offers({"a": rows["a"]}), 3)
+    ledger.run(offers(rows), 4)
+    last = ledger.index.filter(series=SERIES, date=day(1)).sort("known_at")
+    assert last["contributors"].to_list() == ["a", "a b c"]
+    assert last["median_usd_per_gpu_hour"].to_list() == [2.0, 3.3]
+    assert last["known_at"].to_list() == [at(2).replace(hour=0), at(4)]
+    assert last["link_log"][1] == pytest.approx(math.log(1.1) / 3)
+    assert ledger.run(offers(rows), 5)[INDEX].is_empty()
 
 
 def test_another_method_version_is_no_published_value():
