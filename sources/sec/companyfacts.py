@@ -1,4 +1,4 @@
-"""EDGAR company facts: every undimensioned fact a company has tagged, in every filing that repeats it.
+"""EDGAR company facts and single concepts: every undimensioned fact a company has tagged, in every filing that repeats it.
 
 Belongs here: fetching and flattening the JSON. Does not belong here: choosing concepts, periods and quarters
 (`assets/filings_quarters.py`).
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Reject, Web
+from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Reject, Response, Web
 from sources.http_errors import StatusError
 from sources.local_files import local_files, payload_of
 from sources.sec import concepts
@@ -22,6 +22,8 @@ from sources.sec.documents import document_name, read_json
 
 RAW_TABLE = "raw.company_facts"
 NOT_FOUND = 404
+API = "https://data.sec.gov/api/xbrl"
+MAIN_CONCEPTS = tuple(c for c, metric in concepts.BY_CONCEPT.items() if metric.name in ("capex_cash_ppe", "revenue"))
 _FACT = {
     "start": pl.String,
     "end": pl.String,
@@ -36,6 +38,7 @@ _FACT = {
 _SCHEMA = {"entity": pl.String, "cik": pl.Int64, "concept": pl.String, "unit": pl.String, **_FACT}
 _MONEY = re.compile(r"[A-Z]{3}")
 _CIK_IN_NAME = re.compile(r"CIK(\d{10})")
+_CONCEPT_IN_HEAD = re.compile(r'"taxonomy"\s*:\s*"([\w-]+)"\s*,\s*"tag"\s*:\s*"(\w+)"')
 _CIK_IN_HEAD = re.compile(r'"cik"\s*:\s*"?(\d{1,10})')
 
 
@@ -58,28 +61,31 @@ class CompanyFacts:
     def fetch(self, web: Web) -> Iterator[Payload]:
         """One payload a company that changed. A refusal ends the run of this source: EDGAR blocks who insists.
 
-        404 means a filer without XBRL facts: the next one is asked.
+        A company whose whole file is not there is asked for its main concepts one by one; 404 for one of them says
+        that the company never used it.
         """
         for company in COMPANIES:
-            url = f"https://data.sec.gov/api/xbrl/companyfacts/CIK{company.cik10}.json"
-            try:
-                response = web.get(url, max_bytes=64 << 20)
-            except StatusError as error:
-                if error.status != NOT_FOUND:
-                    raise
-                continue
-            if response is not None:
-                yield Payload(
-                    source=self.name,
-                    url=response.url,
-                    retrieved_at=response.retrieved_at,
-                    media_type=response.media_type,
-                    body=response.body,
-                    stream=f"CIK{company.cik10}",
-                    status=response.status,
-                    etag=response.etag,
-                    last_modified=response.last_modified,
-                )
+            cik = f"CIK{company.cik10}"
+            whole, is_there = _get(web, f"{API}/companyfacts/{cik}.json")
+            if whole is not None:
+                yield self._payload(whole, cik)
+            for concept in () if is_there else MAIN_CONCEPTS:
+                one, _ = _get(web, f"{API}/companyconcept/{cik}/{concept.replace(':', '/')}.json")
+                if one is not None:
+                    yield self._payload(one, f"{cik} {concept}")
+
+    def _payload(self, answer: Response, stream: str) -> Payload:
+        return Payload(
+            source=self.name,
+            url=answer.url,
+            retrieved_at=answer.retrieved_at,
+            media_type=answer.media_type,
+            body=answer.body,
+            stream=stream,
+            status=answer.status,
+            etag=answer.etag,
+            last_modified=answer.last_modified,
+        )
 
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
         """Local copies of the same JSON."""
@@ -90,7 +96,7 @@ class CompanyFacts:
     def parse(self, payload: Payload) -> Parsed:
         """`raw.company_facts`: one row a fact of the concepts in use. Raises `ParseError`."""
         document = read_json(payload)
-        facts = document.get("facts")
+        facts = _single(document) or document.get("facts")
         if not isinstance(facts, dict):
             raise ParseError(f"{document_name(payload)}: holds no facts; is it a company-facts file?")
         company = _company(document, document_name(payload))
@@ -102,11 +108,29 @@ class CompanyFacts:
         return Parsed({RAW_TABLE: frame.filter(good)}, _rejects(frame.filter(~good), document_name(payload)))
 
 
+def _get(web: Web, url: str) -> tuple[Response | None, bool]:
+    """(the document if it changed, whether there is one). Any refusal but 404 is raised."""
+    try:
+        return web.get(url, max_bytes=64 << 20), True
+    except StatusError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return None, False
+
+
+def _single(document: Mapping[str, object]) -> dict[str, object] | None:
+    """A company-concept document in the shape of company facts; None for anything else."""
+    taxonomy, tag, units = (document.get(k) for k in ("taxonomy", "tag", "units"))
+    return {str(taxonomy): {str(tag): {"units": units}}} if taxonomy and tag and isinstance(units, dict) else None
+
+
 def _stream(payload: Payload) -> str:
-    """The company's series: the CIK of the file name, else the one the document opens with."""
+    """The company's series: the CIK of the file name, else the one the document opens with; and its single concept."""
     head = payload.read()[:200].decode("utf-8", errors="replace")
     found = _CIK_IN_NAME.search(document_name(payload)) or _CIK_IN_HEAD.search(head)
-    return f"CIK{int(found.group(1)):010d}" if found else document_name(payload)
+    concept = _CONCEPT_IN_HEAD.search(head)
+    only = f" {concept[1]}:{concept[2]}" if concept else ""
+    return f"CIK{int(found.group(1)):010d}{only}" if found else document_name(payload)
 
 
 def _company(document: Mapping[str, object], name: str) -> Company:

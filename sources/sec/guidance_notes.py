@@ -7,6 +7,7 @@ Who entered a row is not asked for and not stored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from sources.sec.companies import BY_TICKER
 from sources.sec.figures import GUIDANCE
 from sources.sec.guidance import CALENDAR
 from sources.sec.guidance_rows import GUIDANCE_SCHEMA, target_days
-from sources.sec.notes_csv import PERIOD, TICKER, NoteError, amount, day, link, matching, rows_of
+from sources.sec.notes_csv import PERIOD, TICKER, NoteError, amount, day, link, matching, only_columns, rows_of
 
 COLUMNS = ("entity", "metric", "target_period", "low", "high", "unit", "date", "channel", "link", "sentence")
 CHANNELS = ("call", "press", "release", "filing")
@@ -49,7 +50,8 @@ class GuidanceNotes:
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
         """CSV files with the columns of `COLUMNS`; `definition` may be added."""
         for file, name in local_files(paths, (".csv",)):
-            yield payload_of(self.name, file, name, options, media_type="text/csv", meta={}, stream=name)
+            payload = payload_of(self.name, file, name, options, media_type="text/csv", meta={}, stream=name)
+            yield replace(payload, body=only_columns(payload.read(), (*COLUMNS, "definition")))
 
     def parse(self, payload: Payload) -> Parsed:
         """Rows of `market.guidance`; a row that cannot be used is refused with its line. Raises `ParseError`."""

@@ -42,6 +42,22 @@ def rows_of(payload: Payload, needed: tuple[str, ...]) -> Iterator[tuple[int, di
         yield reader.line_num, {k: (v or "").strip() for k, v in row.items() if isinstance(k, str)}
 
 
+def only_columns(body: bytes, kept: tuple[str, ...]) -> bytes:
+    """The CSV without any other column, so that who entered a row is not kept; a body that is no CSV stays as it is."""
+    try:
+        reader = csv.DictReader(io.StringIO(body.decode("utf-8-sig")))
+        names = [n for n in reader.fieldnames or [] if n in kept]
+        if not names or len(names) == len(reader.fieldnames or []):
+            return body
+        out = io.StringIO()
+        writer = csv.DictWriter(out, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(reader)
+    except (UnicodeDecodeError, csv.Error):
+        return body
+    return out.getvalue().encode()
+
+
 def amount(row: Mapping[str, str], field: str) -> float | None:
     """A sum in dollars: the field times the row's `unit` (usd, thousand, million, billion); None when empty."""
     text = row.get(field, "").replace(",", "")

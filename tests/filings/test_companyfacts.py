@@ -163,7 +163,7 @@ class FakeWeb:
         self.asked.append(url)
         if len(self.asked) == self.refuse_at:
             raise StatusError("403, undeclared automated tool", 403)
-        if url.endswith("CIK0001513845.json"):
+        if "CIK0001513845" in url:
             raise StatusError("404, no such document", 404)
         if url.endswith("CIK0001045810.json"):
             return None
@@ -173,7 +173,7 @@ class FakeWeb:
 def test_fetch_asks_once_for_each_company_and_skips_what_is_unchanged_or_absent():
     web = FakeWeb()
     got = list(SOURCE.fetch(web))
-    assert len(web.asked) == len(COMPANIES)
+    assert sum("/companyfacts/" in url for url in web.asked) == len(COMPANIES)
     assert len(got) == len(COMPANIES) - 2
     assert {p.stream for p in got} == {f"CIK{c.cik10}" for c in COMPANIES if c.ticker not in ("NVDA", "NBIS")}
 
@@ -183,6 +183,16 @@ def test_fetch_stops_at_the_first_refusal():
     with pytest.raises(FetchError, match="403"):
         list(SOURCE.fetch(web))
     assert len(web.asked) == 3
+
+
+def test_a_local_concept_file_is_read_and_is_a_stream_of_its_own(tmp_path):
+    fact = {"start": "2026-01-01", "end": "2026-03-31", "val": 1, "accn": "0001652044-26-000001", "filed": "2026-04-30"}
+    units = {"USD": [fact | {"form": "10-Q"}]}
+    body = {"cik": 1652044, "taxonomy": "us-gaap", "tag": "Revenues", "entityName": "Alphabet Inc.", "units": units}
+    (tmp_path / "concept.json").write_text(json.dumps(body))
+    (one,) = SOURCE.read([tmp_path], {"observed_at": "2026-08-06T00:00:00Z"})
+    assert one.stream == "CIK0001652044 us-gaap:Revenues"
+    assert SOURCE.parse(one).frames[RAW_TABLE]["concept"].to_list() == ["us-gaap:Revenues"]
 
 
 def test_the_stream_of_a_local_file_is_its_company(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +88,39 @@ def test_an_estimate_is_kept_apart():
     row = parsed.frames[ESTIMATES].row(0, named=True)
     assert (row["value_usd"], row["analyst_count"], row["estimate_name"]) == (93.5e9, 41, "consensus")
     assert [r.locator for r in parsed.rejects] == ["line 3"]
+
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs/filings.md"
+
+
+def examples() -> list[str]:
+    return re.findall(r"```csv\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_examples_of_the_guide_can_be_loaded(tmp_path):
+    notes, estimates = examples()
+    (tmp_path / "notes.csv").write_text(notes)
+    (one,) = NOTES.read([tmp_path / "notes.csv"], {})
+    parsed = NOTES.parse(one)
+    assert not parsed.rejects
+    assert parsed.frames[GUIDANCE]["low_usd"].to_list() == [195e9, 175e9, 30e9]
+    assert parsed.frames[GUIDANCE]["guidance_kind"].to_list() == ["range", "approximately", "at_least"]
+    (tmp_path / "estimates.csv").write_text(estimates)
+    (two,) = OWN.read([tmp_path / "estimates.csv"], {})
+    parsed = OWN.parse(two)
+    assert not parsed.rejects
+    assert parsed.frames[ESTIMATES]["value_usd"].to_list() == [109.2e9, 101.5e9]
+
+
+def test_what_is_archived_holds_no_other_column(tmp_path):
+    (tmp_path / "notes.csv").write_text(HEAD + GOOD)
+    (one,) = NOTES.read([tmp_path], {})
+    assert b"Somebody" not in one.read()
+    assert b"195" in one.read()
+    assert NOTES.parse(one).frames[GUIDANCE].height == 1
+
+
+def test_a_file_that_is_no_csv_is_archived_as_it_is(tmp_path):
+    (tmp_path / "notes.csv").write_bytes(b"\xff\xfe\x00")
+    (one,) = NOTES.read([tmp_path], {})
+    assert one.read() == b"\xff\xfe\x00"
