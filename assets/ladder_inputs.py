@@ -120,7 +120,9 @@ def cut(frames: Mapping[str, pl.DataFrame], day: dt.date) -> dict[str, pl.DataFr
     jobs = _until(frames[JOBS], "started_at", "ended_at", end).filter(
         pl.col("ended_at").is_null() | (pl.col("ended_at") > start)
     )
-    held = _until(frames[STAYS], "from_at", "to_at", end).filter(pl.col("to_at").is_null() | (pl.col("to_at") > start))
+    held = _until(_with_job_ends(frames[STAYS], frames[JOBS]), "from_at", "to_at", end).filter(
+        pl.col("to_at").is_null() | (pl.col("to_at") > start)
+    )
     names = jobs.select(JOB).unique()
     inventory = _until(frames[INVENTORY], "valid_from", "valid_to", end)
     # The collector that knew a board first: one that comes later must not take its past away.
@@ -140,6 +142,14 @@ def cut(frames: Mapping[str, pl.DataFrame], day: dt.date) -> dict[str, pl.DataFr
         STEPS: _steps(frames[STEPS].join(names, on=JOB, how="semi"), end),
         PHASES: _phases(frames[PHASES].join(names, on=JOB, how="semi"), end),
     }
+
+
+def _with_job_ends(held: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+    """Stays that last no longer than their attempt: a scheduler seldom says when a device was given back."""
+    attempt = [*JOB, "attempt"]
+    ends = jobs.drop_nulls("ended_at").group_by(attempt).agg(pl.col("ended_at").max())
+    joined = held.join(ends, on=attempt, how="left")
+    return joined.with_columns(pl.min_horizontal("to_at", "ended_at").alias("to_at")).drop("ended_at")
 
 
 def _until(frame: pl.DataFrame, begin: str, finish: str, end: dt.datetime) -> pl.DataFrame:
