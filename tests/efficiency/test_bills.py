@@ -13,9 +13,9 @@ from marts.tables import database, mart
 
 from assets.bills import bills
 from assets.ladder_lake import update_ladder
-from warehouse.lake import Counts, Lake, Load
+from efficiency.lake_rows import put
+from warehouse.lake import Lake
 from warehouse.schema import tables
-from warehouse.schema.declare import lake_schema
 
 # Kolkata is 5:30 ahead: its April begins at 18:30 UTC on 31 March.
 ZONE = "Asia/Kolkata"
@@ -33,13 +33,6 @@ POWER = {
 }
 AUTHORITIES = {"slurm": "primary", "cost-model": "primary"}
 HOUR_US = 3_600_000_000
-
-
-def put(lake: Lake, name: str, rows: list[dict]) -> None:
-    schema = lake_schema(tables()[name])
-    filled = [{"cluster": "c", "node": "n", "source": "nvml", "is_synthetic": False, **row} for row in rows]
-    frame = pl.DataFrame([{k: row.get(k) for k in schema} for row in filled], schema=schema, orient="row")
-    lake.commit(tables()[name], [], lambda *_: (frame, Load("t", "t", Counts(frame.height, frame.height))))
 
 
 def at(hours: float) -> dt.datetime:
