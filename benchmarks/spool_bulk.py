@@ -40,9 +40,10 @@ TEMPLATE = Plan(cluster="bulk", nodes=1)
 
 
 def bulk_segments(directory: Path, *, nodes: int, tick_count: int, interval_s: float = 1.0, hours_from: int = 6) -> int:
-    """Write one sealed segment for each node, alike but for names; returns the number of samples.
+    """Write one sealed segment for each node; returns the number of samples.
 
-    Busy and idle readings come from the synthetic cluster, its counters and noise included.
+    Busy and idle readings come from the synthetic cluster. Every node has noise of its own, so that no node's bytes
+    repeat another's: a compressor would find that, and no real cluster has it.
     """
     directory.mkdir(parents=True, exist_ok=True)
     plan = Plan(
@@ -51,7 +52,8 @@ def bulk_segments(directory: Path, *, nodes: int, tick_count: int, interval_s: f
     rows = _rows(plan, tick_count)
     count = rows.shape[0]
     for node in range(nodes):
-        (directory / f"bulk~{node:05d}~nvml~{0:08d}.seg").write_bytes(_segment(plan, node, rows))
+        body = _segment(plan, node, _varied(rows, node, interval_s))
+        (directory / f"bulk~{node:05d}~nvml~{0:08d}.seg").write_bytes(body)
     return nodes * count * plan.gpus
 
 
@@ -70,6 +72,36 @@ def _rows(plan: Plan, tick_count: int) -> np.ndarray[Any, Any]:
             null = sum(1 << k for k, c in enumerate(GPU_COLUMNS) if c.name not in values)
             rows[i - wanted, gpu] = (time_us, gpu, null, *(values.get(c.name, 0) for c in GPU_COLUMNS))
     return rows
+
+
+GAUGES = ("power_w", "power_instant_w", "temperature_c", "memory_temperature_c")
+BLOCK_TICKS = 64  # readings are shuffled within so many ticks: phases of the day stay where they are
+UNEVEN = 0.05  # a training step moves a fixed number of bytes; its pace drifts from block to block
+
+
+def _varied(rows: np.ndarray[Any, Any], node: int, interval_s: float) -> np.ndarray[Any, Any]:
+    """The same day with other noise: gauges shuffled nearby, counters grown unevenly from another start."""
+    chance = np.random.default_rng(node)
+    varied = rows.copy()
+    count, gpus = rows.shape
+    order = (np.arange(count) // BLOCK_TICKS)[:, None] + chance.random((count, gpus))
+    places = np.argsort(order, axis=0)
+    names = [c.name for c in GPU_COLUMNS if c.name in GAUGES or c.name.endswith("_ratio")]
+    for name in names:
+        varied[name] = np.take_along_axis(rows[name], places, axis=0)
+    varied["power_w"] = np.round(varied["power_w"] * chance.uniform(0.97, 1.03, gpus), 3)
+    varied["energy_j"] = np.round(
+        chance.integers(1, 10**9, gpus) + np.cumsum(varied["power_w"] * interval_s, axis=0), 3
+    )
+    blocks = chance.uniform(1 - UNEVEN, 1 + UNEVEN, (count // BLOCK_TICKS + 1, gpus))
+    rate = np.repeat(blocks, BLOCK_TICKS, axis=0)[:count]
+    for name in (c.name for c in GPU_COLUMNS if c.name.endswith(("x_bytes", "_ns"))):
+        step = np.diff(rows[name].astype(np.int64), axis=0, prepend=rows[name][:1].astype(np.int64)).clip(0)
+        unit = 1024 if name.endswith("bytes") else 1  # NVML counts links in KiB
+        grown = np.cumsum((step * rate).astype(np.int64) // unit * unit, axis=0)
+        varied[name] = (rows[name][:1] // unit * unit + grown).astype(np.uint64)
+    varied["pcie_replay_count"] = np.cumsum(chance.random((count, gpus)) < 0.002 * (node % 7 == 0), axis=0)
+    return varied
 
 
 def _segment(plan: Plan, node: int, rows: np.ndarray[Any, Any]) -> bytes:
