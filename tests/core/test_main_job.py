@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ from tests.core.console import Console
 from warehouse.fingerprint import fingerprint
 from warehouse.home import Home
 
-pytestmark = pytest.mark.xdist_group("main job")
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+QUESTIONS = re.findall(r"```sql\n(.*?)```\n```\n(.*?)```", README, flags=re.DOTALL)
 
 
 def call(*arguments: object) -> int:
@@ -71,8 +73,6 @@ def test_curated_rows_are_marked_and_lead_to_their_source(ran: Home) -> None:
 
 
 def test_the_report_asks_for_nothing_outside(ran: Home) -> None:
-    import re
-
     page = (ran.report / "index.html").read_text(encoding="utf-8")
     assert re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=.https?:", page) == []
     assert (ran.report / "index.zh.html").exists()
@@ -147,3 +147,21 @@ def test_a_run_of_dagster_itself_gives_the_same_tables(ran: Home, tmp_path: Path
     )
     mine = fingerprint(ran.database, without=("retrieved_at",))
     assert fingerprint(other / "warehouse.duckdb", without=("retrieved_at",)) == mine
+
+
+def test_the_readme_asks_five_questions() -> None:
+    assert len(QUESTIONS) == 5
+
+
+@pytest.mark.parametrize(("query", "printed"), QUESTIONS)
+def test_the_readme_prints_the_answer(ran: Home, almanac: Console, query: str, printed: str) -> None:
+    answer = almanac("sql", query, "--home", ran.root)
+    assert answer.code == 0, answer.err
+    assert answer.out.split() == printed.split()
+
+
+def test_commands_named_in_the_readme_exist() -> None:
+    from pipelines.cli import COMMANDS
+
+    named = set(re.findall(r"(?:^|`)almanac (\w+)", README, flags=re.MULTILINE))
+    assert named <= set(COMMANDS)
