@@ -53,7 +53,7 @@ class InlineXbrl:
     tables: tuple[str, ...] = (FINANCIALS,)
     authority: Authority = "primary"
     landing: Landing = "append"
-    version = 1
+    version = 2
     off_reason = ""
     may_republish = False
 

@@ -46,7 +46,7 @@ class Release:
     tables: tuple[str, ...] = (FINANCIALS, GUIDANCE)
     authority: Authority = "primary"
     landing: Landing = "append"
-    version = 1
+    version = 2
     off_reason = ""
     may_republish = False
 

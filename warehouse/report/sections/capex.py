@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import altair as alt
 
 from warehouse.report import charts, text
+from warehouse.report.guidance_charts import revisions
 from warehouse.report.reader import Row
 from warehouse.report.section import Section
 from warehouse.report.text import Html, Words
@@ -52,6 +53,16 @@ qualify row_number() over (partition by entity, metric order by max(period_end) 
 order by coalesce(arg_max(guidance_mid_usd, period_end), arg_max(guidance_low_usd, period_end)) desc
 """
 
+# Statements on the years that are not long over.
+REVISIONS = """
+select entity, metric, target_period, channel, low_usd, mid_usd, high_usd, source, source as source_name, source_url,
+    certainty, stated_known_at as known_at
+from mart.guidance_history
+where is_latest and metric like 'capex%' and target_period not like '%Q%' 
+    and target_period_end > (select max(stated_known_at)::date - 600 from mart.guidance_history)
+order by entity, target_period, stated_known_at
+"""
+
 
 def build(view: View) -> Iterator[Html]:
     """Stacked quarters, progress against guidance, tables."""
@@ -78,6 +89,8 @@ def build(view: View) -> Iterator[Html]:
     progress = view.reader.rows(PROGRESS)
     if progress:
         yield from against_guidance(view, progress)
+    if view.reader.has("mart.guidance_history"):
+        yield from revised(view)
     columns = (
         Column("entity", Words("Company", "公司")),
         Column("fiscal_period", Words("Fiscal quarter", "财季")),
@@ -207,7 +220,7 @@ def against_guidance(view: View, rows: list[Row]) -> Iterator[Html]:
         "Guidance for the year (orange) and what has been reported of it (blue)", "全年指引（橙）与已披露金额（蓝）"
     )
     yield view.chart(
-        alt.layer(band, spent, words).properties(width="container"),
+        alt.layer(spent, band, words).properties(width="container"),
         title=f"{title}, {unit}" if lang == "en" else f"{title}（{unit}）",
         alt=title,
         rows=rows,
@@ -235,4 +248,35 @@ def against_guidance(view: View, rows: list[Row]) -> Iterator[Html]:
     yield view.table(columns, rows, caption=view.say("Guidance in force", "现行指引"), folded=True)
 
 
-SECTION = Section("capex", 20, Words("Capital expenditure", "资本开支"), build, needs=("mart.capex_quarterly",))
+def revised(view: View) -> Iterator[Html]:
+    """How each company's guidance for a year moved from statement to statement."""
+    rows = [r for r in view.reader.rows(REVISIONS) if r["entity"] in COMPANIES]
+    if not rows:
+        return
+    title = view.say(
+        "Revisions of guided capital expenditure, by day of the statement", "资本开支全年指引的修订（按发布日）"
+    )
+    unit = text.money_unit(view.lang)[1]
+    yield view.chart(
+        revisions(view, rows),
+        title=f"{title}, {unit}" if view.lang == "en" else f"{title}，{unit}",
+        alt=title,
+        rows=rows,
+    )
+    yield view.note(
+        view.say(
+            "A thick stroke is a range, a point its middle or a single figure. A line joins statements of one definition; "
+            "definitions differ between companies.",
+            "粗线为区间，圆点为中值或单一数值。仅同一口径的表述以线相连；各公司口径不同。",
+        )
+    )
+
+
+SECTION = Section(
+    "capex",
+    20,
+    Words("Capital expenditure", "资本开支"),
+    build,
+    needs=("mart.capex_quarterly",),
+    also=("mart.guidance_history",),
+)

@@ -9,6 +9,7 @@ from statistics import median
 import altair as alt
 
 from warehouse.report import charts, text
+from warehouse.report.guidance_charts import revenue_band
 from warehouse.report.reader import Row
 from warehouse.report.section import Section
 from warehouse.report.text import Html, Words
@@ -25,7 +26,7 @@ order by period_end desc, entity, metric
 
 # The newest statement before the quarter's figure came out; what others say of it later is no guidance.
 GUIDED = """
-select entity, target_period as fiscal_period, actual_usd as value_usd, low_usd, mid_usd, high_usd,
+select entity, target_period as fiscal_period, target_period_end, actual_usd as value_usd, low_usd, mid_usd, high_usd,
     actual_to_mid_ratio as beat_ratio, stated_known_at as guided_at, coalesce(channel || ' ' || source, source) as source_name,
     source_url, certainty, known_at
 from mart.guidance_history
@@ -59,6 +60,7 @@ def build(view: View) -> Iterator[Html]:
         return
     guided = view.reader.rows(GUIDED)
     if guided:
+        yield from band(view, guided, [r for r in rows if r["metric"] == DATA_CENTRE and r["entity"] == "NVDA"])
         yield from guidance(view, guided)
     yield statements(view)
 
@@ -135,6 +137,23 @@ def _newest(view: View, row: Row) -> str:
     return (
         f"{name} {text.usd(row['value_usd'], view.lang)} {view.say('in', '')} {row['fiscal_period']}{yearly}".replace(
             "  ", " "
+        )
+    )
+
+
+def band(view: View, guided: list[Row], centre: list[Row]) -> Iterator[Html]:
+    """What NVIDIA guided, what it reported, and how much of it was the data centre."""
+    title = view.say("NVIDIA: revenue against the guided range", "英伟达：收入与指引区间")
+    yield view.chart(
+        revenue_band(view, guided, centre),
+        title=f"{title}, {text.money_unit('en')[1]}" if view.lang == "en" else f"{title}（{text.money_unit('zh')[1]}）",
+        alt=title,
+        rows=[*guided, *centre],
+    )
+    yield view.note(
+        view.say(
+            "NVIDIA guides total revenue, not its data centre: only the blue line may be compared with the band.",
+            "英伟达只给出总收入指引，不含数据中心单独指引：仅蓝线可与区间比较。",
         )
     )
 
