@@ -58,7 +58,7 @@ REVISIONS = """
 select entity, metric, target_period, channel, low_usd, mid_usd, high_usd, source, source as source_name, source_url,
     certainty, stated_known_at as known_at
 from mart.guidance_history
-where is_latest and metric like 'capex%' and target_period not like '%Q%' 
+where is_latest and metric like 'capex%' and target_period not like '%Q%'
     and target_period_end > (select max(stated_known_at)::date - 600 from mart.guidance_history)
 order by entity, target_period, stated_known_at
 """
