@@ -17,6 +17,7 @@ import numpy as np
 
 from sources.telemetry.spool import SpoolWriter
 from sources.telemetry.spool_format import Slot
+from sources.telemetry.synthetic_failures import outages
 from sources.telemetry.synthetic_story import (
     HBM_ERROR,
     LOST,
@@ -180,6 +181,7 @@ class _Board:
         self._interval = plan.interval_s
         self._random = np.random.default_rng((plan.seed, node, gpu))
         self._place = (node, gpu)
+        self._outages = outages(plan, node, gpu)
         self._bias = 1.0 + self._random.uniform(-0.015, 0.015)  # boards of one model differ a little
         self._counters: dict[str, float] = {"energy": float(self._random.integers(1, 10**9))}
 
@@ -191,6 +193,8 @@ class _Board:
         hot = (self._place == THROTTLED[:2]) & (seconds >= THROTTLED[2]) & (kinds == KINDS.index("training"))
         saving = (kinds == KINDS.index("training")) & (seconds % CHECKPOINT_EVERY_S < CHECKPOINT_LASTS_S)
         gone = (self._place == LOST[:2]) & (seconds >= LOST[2]) & (seconds < LOST[3])
+        for from_s, to_s in self._outages:
+            gone |= (seconds >= from_s) & (seconds < to_s)
         slow = np.where(hot, 0.72, 1.0) * np.where(saving, 0.05, 1.0)
         power = self._draw(_POWER_W, kinds) * self._bias * np.where(hot, 0.8, 1.0)
         power = np.clip(np.where(saving, 190.0 + power * 0.02, power), 60.0, POWER_LIMIT_W + 12)

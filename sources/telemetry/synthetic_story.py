@@ -1,14 +1,16 @@
 """What happens in the synthetic cluster: a lost GPU, a throttled one, a failing memory row, a decaying NVLink.
 
 Belongs here: incidents, events, link counters, inventory and node states as spool records. Does not belong
-here: the samples (`synthetic.py`). Shares of causes follow the classes of the Llama 3 interruption table
-(GPU, HBM3, software, network), one of each, because a day of 16 GPUs would see none.
+here: the samples (`synthetic.py`), chance failures (`synthetic_failures.py`). One incident of each class of the
+Llama 3 interruption table (GPU, HBM3, software, network) is fixed, because a day of 16 GPUs would see none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
+
+from sources.telemetry.synthetic_failures import failure_records
 
 if TYPE_CHECKING:
     from sources.telemetry.synthetic import Plan
@@ -46,6 +48,7 @@ def records(plan: Plan, node: int) -> Iterator[Told]:
     """Every record of a node inside the plan's window, in order of time."""
     last = plan.start_us + int(plan.seconds * 1e6)
     told = [*_inventory(plan, node), *_events(plan, node), *_node_states(plan, node), *_links(plan, node)]
+    told += failure_records(plan, node)
     yield from (item for item in sorted(told, key=lambda item: item[0]) if item[0] < last)
 
 
