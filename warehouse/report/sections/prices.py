@@ -1,4 +1,7 @@
-"""What a GPU-hour costs: prices as quoted, and the indices that exist."""
+"""What a GPU-hour costs: prices as quoted, and the indices that exist.
+
+Belongs here: quotes by provider, indices of others. Does not belong here: our own levels (`price_levels.py`).
+"""
 # ruff: noqa: RUF001 - Chinese punctuation is meant
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import altair as alt
 from warehouse.report import charts, text
 from warehouse.report.reader import Row
 from warehouse.report.section import Section
+from warehouse.report.sections.price_levels import movement, work_price
 from warehouse.report.text import Html, Words
 from warehouse.report.view import AS_OF, CERTAINTY, SOURCE, Column, View
 
@@ -48,35 +52,16 @@ where is_preferred
 order by period_start desc, index_id
 """
 
-OWN = """
-select "date", series, level_usd_per_gpu_hour as level_usd, p25_usd_per_gpu_hour as low_usd,
-    p75_usd_per_gpu_hour as high_usd, provider_count, contributors as source_name, source, source_url, source_rank,
-    certainty, known_at
-from market.gpu_price_index
-where is_preferred and level_usd_per_gpu_hour is not null
-    and (segment = 'headline' or accelerator_id in (select unnest($parts)))
-    and "date" > (select max("date") - 400 from market.gpu_price_index)
-order by "date" desc, series
-"""
-
 
 def build(view: View) -> Iterator[Html]:
-    """Quotes by provider, our index where there is one, indices of others."""
+    """Quotes by provider, how prices move and what a PFLOP-hour costs, indices of others."""
     rows = view.reader.rows(QUOTES, parts=list(SHOWN))
     if rows:
         yield from quotes(view, rows)
     else:
         yield view.reason(view.say("Not shown: no on-demand price has been read yet.", "未显示：尚未读入按需价格。"))
-    own = view.reader.rows(OWN, parts=list(SHOWN)) if view.reader.has("market.gpu_price_index") else []
-    if own:
-        yield from index(view, own)
-    else:
-        yield view.reason(
-            view.say(
-                "Our own index is not shown: market.gpu_price_index holds no level yet; it needs daily prices of providers.",
-                "自有指数未显示：market.gpu_price_index 尚无数据，需要各厂商每日价格。",
-            )
-        )
+    yield from movement(view, SHOWN)
+    yield from work_price(view)
     if view.reader.has("market.external_indices"):
         yield from published(view, view.reader.rows(INDICES))
 
@@ -154,39 +139,6 @@ def quotes(view: View, rows: list[Row]) -> Iterator[Html]:
     yield view.table(columns, rows, caption=view.say("Newest on-demand quotes", "最新按需报价"), folded=True)
 
 
-def index(view: View, rows: list[Row]) -> Iterator[Html]:
-    """Level of each series over time, at most eight of them."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row["series"]] = counts.get(row["series"], 0) + 1
-    kept = sorted(counts, key=lambda s: (-counts[s], s))[:8]
-    drawn = [r for r in rows if r["series"] in kept]
-    yield view.finding(view.say("Our index by series", "自有指数"))
-    chart = (
-        charts.base(drawn, "date", "series", "level_usd", "provider_count")
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("date:T", title=None),
-            y=alt.Y("level_usd:Q", title=view.say("USD per GPU-hour", "美元/GPU 小时"), scale=alt.Scale(zero=False)),
-            color=alt.Color("series:N", title=None),
-            tooltip=["date:T", "series:N", alt.Tooltip("level_usd:Q", format="$,.2f"), "provider_count:Q"],
-        )
-    )
-    title = view.say("Index level, USD per GPU-hour", "指数水平（美元/GPU 小时）")
-    yield view.chart(chart, title=title, alt=title, rows=drawn)
-    columns = (
-        Column("date", Words("Day", "日期"), "day"),
-        Column("series", Words("Series", "序列")),
-        Column("level_usd", Words("Level", "水平"), "price"),
-        Column("low_usd", Words("Lower quartile", "下四分位"), "price"),
-        Column("high_usd", Words("Upper quartile", "上四分位"), "price"),
-        Column("provider_count", Words("Providers", "厂商数"), "int"),
-        SOURCE,
-        CERTAINTY,
-    )
-    yield view.table(columns, rows, caption=view.say("Index levels", "指数水平"), folded=True, most=200)
-
-
 def published(view: View, rows: list[Row]) -> Iterator[Html]:
     """H100 levels that others publish, as dots: each measures something else, so no line joins them."""
     kinds = {
@@ -196,7 +148,11 @@ def published(view: View, rows: list[Row]) -> Iterator[Html]:
         "on_demand": Words("list price", "目录价"),
         "marketplace_ask": Words("marketplace ask", "市场报价"),
     }
-    h100 = [r for r in rows if (r["gpu_name"] or "").startswith("H100") and r["price_kind"] in kinds]
+    h100 = [
+        r
+        for r in rows
+        if (r["gpu_name"] or "").startswith("H100") and r["price_kind"] in kinds and r["level_usd"] is not None
+    ]
     if h100:
         order = [k.of(view.lang) for k in kinds.values()]
         shown = [
@@ -258,4 +214,11 @@ def published(view: View, rows: list[Row]) -> Iterator[Html]:
     )
 
 
-SECTION = Section("prices", 40, Words("GPU prices", "GPU 价格"), build, needs=("market.gpu_offers",))
+SECTION = Section(
+    "prices",
+    40,
+    Words("GPU prices", "GPU 价格"),
+    build,
+    needs=("market.gpu_offers",),
+    also=("market.gpu_price_index", "mart.gpu_price_trend"),
+)
