@@ -104,6 +104,8 @@ def _hours(lake: Lake, inventory: pl.DataFrame, begin: int, until: int) -> pl.Da
         pl.col("parent_gpu_uuid").is_null(),
     )
     frame = hours.select(_HOUR).collect().join(boards, on=["cluster", "gpu_uuid"], how="semi")
+    if frame.get_column("source").n_unique() < 2:  # noqa: PLR2004 - a single collector has nothing to choose from
+        return frame
     ordered = frame.sort("seconds_covered", "source", descending=[True, False])
     return ordered.unique(["cluster", "gpu_uuid", "hour_at"], keep="first", maintain_order=True)
 

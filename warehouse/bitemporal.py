@@ -6,7 +6,7 @@ The result does not depend on the order of arrival: it is computed from the stor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 from sqlmodel import SQLModel
@@ -28,18 +28,17 @@ def with_versions(rows: pl.DataFrame, model: type[SQLModel], authorities: Mappin
     group = [*fact, "source"]
     rest = [k for k in key_of(model) if k not in group and k != "known_at"]
     ordered = rows.sort([*group, "known_at", *rest, *value], nulls_last=True)
+    # Rows are sorted, so a fact's versions are neighbours: comparing with the neighbour is faster than a window.
     if value:
-        before = [pl.col(c).shift(1).over(group) for c in value]
-        same = pl.all_horizontal(pl.col(c).eq_missing(p) for c, p in zip(value, before, strict=True))
-        first = pl.int_range(pl.len()).over(group) == 0
-        ordered = ordered.filter(first | ~same)
-    following = pl.col("known_at").shift(-1).over(group)
+        same = _as_before(group) & _as_before(value)
+        ordered = ordered.filter(~same)
+    is_last = ~_as_before(group).shift(-1, fill_value=False)
     rank = pl.col("source").replace_strict(
         {s: RANKS[a] for s, a in authorities.items()}, default=RANKS["secondary"], return_dtype=pl.Int64
     )
     versions = ordered.with_columns(
-        following.alias("superseded_at"),
-        (pl.int_range(pl.len()).over(group) == pl.len().over(group) - 1).alias("is_latest"),
+        pl.when(~is_last).then(pl.col("known_at").shift(-1)).alias("superseded_at"),
+        is_last.alias("is_latest"),
         rank.alias("source_rank"),
     )
     best = (
@@ -53,3 +52,9 @@ def with_versions(rows: pl.DataFrame, model: type[SQLModel], authorities: Mappin
         .with_columns((pl.col("is_latest") & (pl.col("source") == pl.col("__best"))).alias("is_preferred"))
         .drop("__best")
     )
+
+
+def _as_before(columns: Sequence[str]) -> pl.Expr:
+    """Does a row say the same in these columns as the row before it? The first row says it to nobody."""
+    same = pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).shift(1)) for c in columns)
+    return same & (pl.int_range(pl.len()) > 0)
