@@ -38,3 +38,8 @@ def test_the_same_figure_and_rounding_are_no_restatement():
     assert found(stated("gaming_revenue", 4287, "2025-08-27"), stated("gaming_revenue", 4287, "2025-11-19")) == []
     rounded = stated("supply_commitments", 45800, "2025-11-19", precision_usd=1e8)
     assert found(stated("supply_commitments", 45790, "2025-08-27"), rounded) == []
+
+
+def test_a_transcription_restates_nothing():
+    rows = [stated("gaming_revenue", 4287, "2025-08-27"), stated("gaming_revenue", 4300, "2025-11-19")]
+    assert found(*(r | {"source": "curated"} for r in rows)) == []

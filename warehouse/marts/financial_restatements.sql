@@ -22,6 +22,8 @@ with ordered as (
         lag(known_at) over statements as earlier_known_at,
         lag(source_url) over statements as earlier_source_url
     from market.financials
+    -- A transcription repeats a figure in the rounding of its page: only documents restate.
+    where source <> 'curated'
     window statements as (
         partition by entity, metric, definition_version, fiscal_period, source, currency order by known_at
     )
