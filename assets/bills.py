@@ -40,6 +40,8 @@ def bills(lake: Lake, authorities: Mapping[str, str]) -> pl.DataFrame:
     clusters = pools.get_column("cluster").unique().to_list()
     days = lake.scan(LadderDay).filter(pl.col("cluster").is_in(clusters)).collect()
     facts = {name: _newest(lake, name, authorities) for name in (JOBS, STAYS)}
+    # The scheduler knows who is charged; the row of a job's own log does not.
+    facts[JOBS] = facts[JOBS].sort(pl.col("scheduler") == "none", maintain_order=True)
     facts[INVENTORY] = close_inventory(lake.scan(tables()[INVENTORY]).collect())
     found = [pl.DataFrame(schema=schema)]
     for (cluster, is_synthetic), own in days.group_by("cluster", "is_synthetic", maintain_order=True):

@@ -88,14 +88,17 @@ def _up_to(held: pl.DataFrame, so_far: pl.DataFrame, edge: str) -> pl.Series:
 def month_usage(rungs: pl.DataFrame, jobs: pl.DataFrame, energy: pl.DataFrame, month: dt.date) -> pl.DataFrame:
     """Usage as `allocate` takes it: each consumer's GPU time by rung, with its job's energy spread by GPU time.
 
-    rungs: as `ladder_window` gives them for the month. jobs: KEY and the consumer columns. energy: KEY, energy_j.
+    rungs: as `ladder_window` gives them for the month. jobs: KEY and the consumer columns, of several rows of an attempt
+    the first counts. energy: KEY, energy_j.
     """
     held = pl.col("gpu_us").sum().over(*KEY)
     # What nobody held is spread over down and unallocated time alike, by time.
     spread = rungs.join(energy, on=list(KEY), how="left", nulls_equal=True).with_columns(
         (pl.col("energy_j") * pl.col("gpu_us") / held).alias("energy_j")
     )
-    named = spread.join(jobs.select(*KEY, *CONSUMERS).unique(list(KEY)), on=list(KEY), how="left")
+    named = spread.join(
+        jobs.select(*KEY, *CONSUMERS).unique(list(KEY), keep="first", maintain_order=True), on=list(KEY), how="left"
+    )
     return named.select(pl.lit(month).alias("month"), *CONSUMERS, "rung", "gpu_us", "energy_j")
 
 

@@ -123,7 +123,7 @@ def _log(plan: Plan, run: Run, step: int) -> tuple[list[dict[str, object]], int]
     gpus = len(run.nodes) * plan.gpus
     usual = GLOBAL_BATCH * SEQ_LEN / (TOKENS_PER_GPU_S * gpus)
     facts = {"event": "run", "model_config_id": MODEL, "seq_len": SEQ_LEN, "global_batch": GLOBAL_BATCH, "gpus": gpus}
-    lines: list[dict[str, object]] = [{**facts, "data_parallel": gpus, "precision": "bf16"}]
+    lines: list[dict[str, object]] = [{**facts, "data_parallel": gpus, "precision": "bf16", "recompute": "none"}]
     clock, saved = run.from_s + START_UP_S, step
     next_save = (clock // CHECKPOINT_EVERY_S + 1) * CHECKPOINT_EVERY_S
     while True:

@@ -115,5 +115,19 @@ def test_the_marts_sum_exactly_and_show_idle(lake: Lake):
     assert {"user": "mia", "project": None, "rung": "unlogged", "category": "power", "is_synthetic": False} in tags
 
 
+def test_the_scheduler_says_who_is_charged_not_the_log(lake: Lake):
+    told = {
+        "scheduler": "none",
+        "job_id": "a",
+        "attempt": 0,
+        "state": "unknown",
+        "known_at": at(1),
+        "source": "training-log",
+    }
+    put(lake, "telemetry.jobs", [told])
+    bill = bills(lake, {**AUTHORITIES, "training-log": "primary"})
+    assert set(bill.filter(pl.col("rung") == "unlogged")["account"]) == {"llm"}
+
+
 def test_no_cost_model_no_bill(home: Path):
     assert bills(Lake(home / "lake"), {}).is_empty()
