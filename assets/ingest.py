@@ -88,8 +88,10 @@ def ingest(
     return report
 
 
-def _ingest_batch(work: _Work, batch: Sequence[Waiting]) -> None:
-    for _ in range(ATTEMPTS):
+def _ingest_batch(first: _Work, batch: Sequence[Waiting]) -> None:
+    for attempt in range(ATTEMPTS):
+        # Outcomes are recorded before the commit that may come too late: each attempt is a load of its own.
+        work = replace(first, load_id=f"{first.load_id}-again{attempt}") if attempt else first
         here = [w for w in batch if w.path.exists()]
         done = work.lake.landed(GpuSample, [_mark(w, kind) for w in here for kind in _KINDS if w.segment_id])
         judged = [w for w in here if _mark(w, "blocked") in done and not work.accept]
