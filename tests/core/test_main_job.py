@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import duckdb
 import pytest
@@ -80,7 +80,7 @@ def test_the_report_asks_for_nothing_outside(ran: Home) -> None:
 
 def test_check_passes_and_writes_junit(ran: Home, tmp_path: Path) -> None:
     assert call("check", "--home", ran.root, "--junit", tmp_path / "junit.xml") == 0
-    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    root = ET.parse(tmp_path / "junit.xml").getroot()
     assert len(root.findall(".//testcase")) > 200
     assert root.findall(".//failure") == []
 
@@ -97,7 +97,7 @@ def test_check_fails_and_names_rule_and_rows_when_a_batch_was_blocked(
     answer = almanac("check", "--home", home, "--junit", tmp_path / "junit.xml")
     assert answer.code == 1
     assert "broken: ops.payloads: the newest document of sec-companyfacts" in answer.out
-    (failure,) = ElementTree.parse(tmp_path / "junit.xml").getroot().findall(".//failure")
+    (failure,) = ET.parse(tmp_path / "junit.xml").getroot().findall(".//failure")
     assert "sec-companyfacts" in str(failure.get("message"))
     assert "CIK0001045810.json" in str(failure.text)
 

@@ -58,19 +58,23 @@ def conform(frame: pl.DataFrame, model: type[SQLModel]) -> tuple[pl.DataFrame, p
 
 
 def _cast(column: pl.Expr, have: pl.DataType, want: pl.DataType) -> pl.Expr:
-    if isinstance(want, pl.Datetime) and have == pl.String:
-        return column.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
-    if isinstance(want, pl.Datetime) and isinstance(have, pl.Datetime) and have.time_zone is None:
+    if have == pl.String:
+        return _from_text(column, want)
+    if isinstance(want, pl.Datetime) and (have == pl.Date or (isinstance(have, pl.Datetime) and not have.time_zone)):
         return column.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
-    if isinstance(want, pl.Datetime) and have == pl.Date:
-        return column.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
-    if want == pl.Date and have == pl.String:
-        return column.str.to_date(strict=False)
-    if want == pl.Boolean and have == pl.String:
-        return column.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
     if want.is_integer() and have.is_float():
         # A fraction in a column of counts is an error, not something to truncate.
         return pl.when(column == column.round(0)).then(column).cast(want, strict=False)
+    return column.cast(want, strict=False)
+
+
+def _from_text(column: pl.Expr, want: pl.DataType) -> pl.Expr:
+    if isinstance(want, pl.Datetime):
+        return column.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
+    if want == pl.Date:
+        return column.str.to_date(strict=False)
+    if want == pl.Boolean:
+        return column.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
     return column.cast(want, strict=False)
 
 
