@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 
+from assets.publish import publish_home
 from assets.street import StreetReport, receive
 from sources.registry import source_named
 from warehouse.home import Home
@@ -75,6 +78,24 @@ def test_the_same_list_again_adds_nothing(at: Home, tmp_path: Path) -> None:
     again = _load(at, "gpu-prices/aws", path)
     assert again.landed == []
     assert len(_p5(at)) == 1
+
+
+def test_a_frozen_list_grows_stale_while_it_is_read_again(at: Home, tmp_path: Path) -> None:
+    """The same bytes move `checked_at` and nothing else: freshness counts from the last landing."""
+    path = _day(tmp_path / "lists", "2026-10-01")
+    told = []
+    for _ in range(2):
+        _load(at, "gpu-prices/aws", path)
+        publish_home(at)
+        with duckdb.connect(str(at.database), read_only=True) as con:
+            source = "select last_landed_at, stale_after_at from ops.sources where source = 'gpu-prices/aws'"
+            payload = "select checked_at, retrieved_at from ops.payloads where source = 'gpu-prices/aws'"
+            told.append((*con.execute(source).fetchall(), *con.execute(payload).fetchall()))
+    ((landed, stale), (checked, _)), (fresh, (again, retrieved)) = told
+    assert stale - landed == dt.timedelta(days=3)
+    assert fresh == (landed, stale)
+    assert retrieved < checked < again
+    assert _p5(at) == pytest.approx([6.88])
 
 
 def test_offers_in_euro_use_the_rates_that_have_landed(at: Home) -> None:
