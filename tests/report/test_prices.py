@@ -78,6 +78,14 @@ def test_level_index_and_panel_share_one_plot(tmp_path: Path):
     assert "No own cost is drawn" in text
 
 
+def test_no_line_is_drawn_over_a_gap(tmp_path: Path):
+    rows = days("headline", [2.0, 2.2], 6)
+    rows.append(rows[0] | {"date": on("2025-12-01")})
+    home = warehouse(tmp_path, market__gpu_price_index=rows)
+    runs = {p["d"][:10]: p["r"] for p in points(chart_with(home, "k", "w"))}
+    assert runs == {"2025-12-01": 0, "2026-05-01": 1, "2026-05-02": 1}
+
+
 def test_own_cost_is_a_line_and_says_whose(tmp_path: Path):
     home = priced(tmp_path)
     with duckdb.connect(str(home.database)) as con:

@@ -7,6 +7,7 @@ Does not belong here: quotes of providers and indices of others (`prices.py`, wh
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 
 import altair as alt
@@ -58,6 +59,7 @@ order by a.released desc nulls last, t.accelerator_id, t.segment, t.price_kind, 
 
 # Bands of the one plot, in pixels from the top: price, index where there is one, panel.
 HEIGHT, GAP, PANEL = 420, 34, 70
+LONGEST_GAP_DAYS = 100
 SERIES = {
     ("headline", "on_demand"): Words("headline", "综合"),
     ("neocloud", "on_demand"): Words("neocloud", "新兴云"),
@@ -72,7 +74,7 @@ SERIES = {
 def movement(view: View, parts: Mapping[str, str]) -> Iterator[Html]:
     """Level and index of one chip at a time, the size of the panel beneath, own cost as a line."""
     found = view.reader.rows(LEVELS, parts=list(parts)) if view.reader.has("market.gpu_price_index") else []
-    rows = [r for r in found if (r["segment"], r["price_kind"]) in SERIES]
+    rows = _runs([r for r in found if (r["segment"], r["price_kind"]) in SERIES])
     if not rows:
         yield view.reason(
             view.say(
@@ -121,6 +123,17 @@ def movement(view: View, parts: Mapping[str, str]) -> Iterator[Html]:
     yield view.table(columns, rows, caption=view.say("Levels and panels", "水平与样本"), folded=True, most=200)
 
 
+def _runs(rows: list[Row]) -> list[Row]:
+    """Rows with `run`, the unbroken stretch of its series each day belongs to: no line is drawn over a gap."""
+    last: dict[str, tuple[dt.date, int]] = {}
+    for row in sorted(rows, key=lambda r: r["day"]):
+        before, run = last.get(row["series"], (row["day"], 0))
+        run += (row["day"] - before).days > LONGEST_GAP_DAYS
+        last[row["series"]] = (row["day"], run)
+        row["run"] = run
+    return rows
+
+
 def _headline(view: View, rows: list[Row], parts: Mapping[str, str]) -> str:
     """What the newest day with a level says, else that there is none."""
     valued = [r for r in rows if r["level_usd"] is not None and r["index_value"] is not None]
@@ -153,6 +166,7 @@ def _bands(view: View, rows: list[Row], own: list[Row], parts: Mapping[str, str]
             "n": r["provider_count"],
             "k": kinds[r["level_usd"] is None],
             "w": r["contributors"],
+            "r": r["run"],
         }
         for r in rows
     ]
@@ -175,7 +189,7 @@ def _bands(view: View, rows: list[Row], own: list[Row], parts: Mapping[str, str]
         charts.tip("n:Q", view.say("Providers", "厂商数")),
         charts.tip("w:N", view.say("Who", "厂商")),
     ]
-    source = charts.data(shown, "a", "d", "s", "v", "i", "n", "k", "w")
+    source = charts.data(shown, "a", "d", "s", "v", "i", "n", "k", "w", "r")
     base = alt.Chart(source).transform_filter(pick)
     price = alt.Y(
         "v:Q",
@@ -184,7 +198,7 @@ def _bands(view: View, rows: list[Row], own: list[Row], parts: Mapping[str, str]
         scale=alt.Scale(zero=True, range=[price_end, 0]),
     )
     drawn: list[alt.Chart] = [
-        base.mark_line(opacity=0.6, clip=False).encode(x=time, y=price, color=colour),
+        base.mark_line(opacity=0.6).encode(x=time, y=price, color=colour, detail="r:N"),
         base.mark_point(filled=False, size=30).encode(x=time, y=price, color=colour, tooltip=told).add_params(pick),
         base.mark_point(filled=True, size=30)
         .transform_filter(alt.datum.k == kinds[0])
@@ -203,7 +217,7 @@ def _bands(view: View, rows: list[Row], own: list[Row], parts: Mapping[str, str]
         bands.append(
             base.transform_filter("datum.i != null")
             .mark_line(point=True)
-            .encode(x=time, y=level, color=colour, tooltip=told)
+            .encode(x=time, y=level, color=colour, detail="r:N", tooltip=told)
         )
     size = alt.Y(
         "n:Q",
@@ -213,7 +227,7 @@ def _bands(view: View, rows: list[Row], own: list[Row], parts: Mapping[str, str]
     )
     bands.append(
         base.mark_line(interpolate="step-after", point=alt.OverlayMarkDef(size=14)).encode(
-            x=time, y=size, color=colour, tooltip=told
+            x=time, y=size, color=colour, detail="r:N", tooltip=told
         )
     )
     return alt.layer(*bands).resolve_scale(y="independent").properties(width="container", height=HEIGHT)
