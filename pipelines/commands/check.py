@@ -8,6 +8,8 @@ import click
 
 from pipelines.commands.options import home_option
 
+SHOWN = 300
+
 
 @click.command("check")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write the results as JUnit XML.")
@@ -28,8 +30,14 @@ def command(junit: Path | None, home_path: str | None) -> int:
     warned = [f for f in findings if not f.passed and f.severity == "warning"]
     for severity, some in (("broken", broken), ("warning", warned)):
         for finding in some:
-            click.echo(f"{severity}: {finding.table}: {finding.rule}: {finding.sample or 'no sample'}")
+            click.echo(f"{severity}: {finding.table}: {finding.rule}: {_short(finding.sample)}")
     click.echo(
         f"{len(findings)} rules on {len({f.table for f in findings})} tables: {len(broken)} broken, {len(warned)} warnings"
     )
     return 1 if broken else 0
+
+
+def _short(sample: str) -> str:
+    """Enough to see what is meant; JUnit holds the whole."""
+    text = " ".join(sample.split()) or "no sample"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(sample)} characters; --junit writes them all)"
