@@ -40,7 +40,11 @@ def vintages(facts: pl.DataFrame) -> pl.DataFrame:
     ).with_columns(
         disagreement=pl.when(pl.col("derived_val") != pl.col("val")).then(pl.col("derived_val")),
     )
-    only_derived = derived.join(quarters, on=[*_SERIES, "end", "filed"], how="anti")
+    # A filing that gives a half year the figure of a quarter would else take the place of the quarter as stated.
+    stated_before = derived.join(
+        quarters.select(*_SERIES, "end", "generation", stated_on="filed"), on=[*_SERIES, "end", "generation"]
+    ).filter(pl.col("stated_on") <= pl.col("filed"))
+    only_derived = derived.join(stated_before, on=[*_SERIES, "end", "filed"], how="anti")
     whole = stated.filter(pl.col("quarters").is_in([0, 4]))
     columns = [*_PERIOD, "cik", "concept", "fiscal_year", "fiscal_quarter", "val", "filed", "form", "accn"]
     rows = pl.concat([checked, only_derived, whole], how="diagonal_relaxed")

@@ -54,7 +54,7 @@ class CompanyFacts:
     tables: tuple[str, ...] = ("market.financials",)
     authority: Authority = "primary"
     landing: Landing = "append"
-    version = 2
+    version = 3
     off_reason = ""
     may_republish = True
 

@@ -282,3 +282,19 @@ def test_a_lease_liability_in_two_parts_is_added_up_within_one_filing():
     assert values(rows("AMZN", [*parts, total], metric="finance_lease_liability")) == [
         ("FY26Q1", 13400.0, "2026-04-30")
     ]
+
+
+def test_a_difference_does_not_take_the_place_of_a_quarter_as_stated():
+    # NVIDIA's 10-K for FY2018 gives the half year the figure of its second quarter: 2,230 less 1,937 is no quarter.
+    found = rows(
+        "NVDA",
+        [
+            fact(RFC, "2017-01-30", "2017-04-30", 1937, "2017-05-23"),
+            fact(RFC, "2017-05-01", "2017-07-30", 2230, "2017-08-23"),
+            fact(RFC, "2017-01-30", "2017-07-30", 4167, "2017-08-23"),
+            fact(RFC, "2017-01-30", "2017-07-30", 2230, "2018-02-28", form="10-K"),
+            fact(RFC, "2017-01-30", "2018-01-28", 9714, "2018-02-28", form="10-K"),
+        ],
+        metric="revenue",
+    )
+    assert of(found, "FY18Q2") == [(2230, "2017-08-23")]
