@@ -113,6 +113,8 @@ def _advice(error: Exception) -> str | None:
         if missing in {"assets", "pipelines", "sources", "warehouse", ""}:
             return None
         return f"{missing} is not installed: this is the agent's install; pip install 'gpu-almanac[warehouse]' adds the rest"
+    if type(error).__name__ == "OperationalError" and "disk" in str(error):
+        return "the run history in the home's dagster/ cannot be written; make room on the disk, then run again"
     if isinstance(error, OSError):
         return f"{error.filename or 'input/output'}: {error.strerror or error}"
     return str(error) if type(error).__name__ in KNOWN_ERRORS else None

@@ -118,7 +118,8 @@ def instance_ref(home: Home) -> Any:
 
 def _cause(event: Any) -> str:
     error = event.step_failure_data.error
-    while error.cause:
+    # A message of our own says where and what to do; what lies beneath it does not.
+    while error.cause and error.cls_name != "WarehouseError":
         error = error.cause
     return " ".join(str(error.message).split())[:400]
 

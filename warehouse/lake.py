@@ -75,7 +75,10 @@ class Lake:
 
     def exists(self, model: type[SQLModel]) -> bool:
         """Has anything ever been committed to the table?"""
-        return (self.path(model) / "_delta_log").is_dir()
+        path = self.path(model)
+        log = path / "_delta_log"
+        # A full disk can end the making of a table before its first commit: a log and data both empty are no table.
+        return log.is_dir() and any(f.is_file() for at in (log, path) for f in at.rglob("*.*"))
 
     def open(self, model: type[SQLModel]) -> DeltaTable:
         """A fresh handle; the table is made on first use, and gains columns declared since."""

@@ -94,3 +94,5 @@ def _show(report: object) -> None:
         click.echo(f"almanac: {' '.join(line.split())}", err=True)
     if not report.landed and not report.unreadable and not report.still_blocked:
         click.echo("  everything in them was already there" if report.received else "  no documents found in the paths")
+    elif not any(one.counts.read for one in report.landed) and not any(report.complaints()):
+        click.echo("  no new row: they hold none for this source, or another process landed them meanwhile")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
+import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pipelines.main_job import _cause
 from tests.core.console import Answer, Console
 from warehouse.home import Home
 from warehouse.lake import Lake
@@ -68,7 +71,13 @@ def test_an_unknown_command_names_the_nearest(almanac: Console) -> None:
 
 
 def test_asking_before_anything_ran(almanac: Console, home: Path) -> None:
-    for command in (["sql", "select 1"], ["check"], ["export", "--to", home / "x"], ["report"]):
+    for command in (
+        ["sql", "select 1"],
+        ["check"],
+        ["export", "--to", home / "x"],
+        ["report"],
+        ["doctor", "--fingerprint"],
+    ):
         answer = almanac(*command, "--home", home)
         assert answer.code == 2
         assert "run `almanac run` first" in one_line(answer)
@@ -91,6 +100,32 @@ def test_a_disk_that_is_full(almanac: Console, home: Path, tmp_path: Path, monke
     assert answer.code == 2
     assert "No space left on device" in one_line(answer)
     assert list(Home.at(home).archive.rglob("*.zst")) == []
+
+
+def test_a_disk_that_is_full_for_the_run_history(almanac: Console, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("pipelines.main_job.run_main_job", full)
+    answer = almanac("run", "--offline", "--home", home)
+    assert answer.code == 2
+    assert "make room on the disk" in one_line(answer)
+
+
+def test_a_document_without_rows_says_so(almanac: Console, home: Path, tmp_path: Path) -> None:
+    shape = {"name": "BM.Standard.E5", "gpuQty": None, "status": "ACTIVE", "processorType": {"value": "amd"}}
+    (tmp_path / "shapes.json").write_text(json.dumps({"items": [shape]}))
+    answer = almanac(
+        "load", "gpu-prices/oracle", tmp_path / "shapes.json", "--observed-at", "2026-09-01", "--home", home
+    )
+    assert "no new row" in answer.out
+
+
+def test_a_step_that_fails_is_told_in_our_own_words() -> None:
+    beneath = SimpleNamespace(message="Error: No files in log segment", cls_name="TableNotFoundError", cause=None)
+    ours = SimpleNamespace(message="move that folder away", cls_name="WarehouseError", cause=beneath)
+    step = SimpleNamespace(message="an op failed", cls_name="DagsterExecutionStepExecutionError", cause=ours)
+    assert _cause(SimpleNamespace(step_failure_data=SimpleNamespace(error=step))) == "move that folder away"
 
 
 def test_a_published_file_of_another_version(almanac: Console, home: Path) -> None:

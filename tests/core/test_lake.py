@@ -68,6 +68,22 @@ def test_a_corrupt_log_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_table_cut_off_before_its_first_commit_is_made_anew(tmp_path: Path) -> None:
+    log = tmp_path / "ops" / "loads" / "_delta_log"
+    (log / "_commits").mkdir(parents=True)
+    assert not Lake(tmp_path).exists(LoadRecord)
+    assert Lake(tmp_path).open(LoadRecord).version() == 0
+
+
+def test_data_without_a_log_is_never_taken_for_an_empty_table(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    land(str(tmp_path), 0)
+    for commit in (tmp_path / "ops" / "quarantine" / "_delta_log").glob("*.json"):
+        commit.unlink()
+    with pytest.raises(WarehouseError, match="move that folder away"):
+        lake.open(QuarantineRecord)
+
+
 def test_field_metadata_carries_meaning_and_unit(tmp_path: Path) -> None:
     from warehouse.schema.telemetry import GpuSample
 
