@@ -135,7 +135,7 @@ combined as (
         count(*) as companies,
         max(c.period_end) as period_end,
         max(c.value_known_at) as known_at,
-        string_agg(distinct c.source, ' ') as source,
+        string_agg(distinct c.source, ' ' order by c.source) as source,
         string_agg(c.entity, ', ' order by f.position) as entities,
         string_agg(c.source_url, ' ' order by f.position) as source_url,
         string_agg(distinct c.certainty, ', ' order by c.certainty) as certainty
