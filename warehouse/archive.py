@@ -154,18 +154,12 @@ class Archive:
                 f"the archive has lost {kept.payload_sha256[:12]}… of {kept.source}; fetch or load it again"
             ) from None
 
-    def rebuild_index(self) -> int:
-        """Make the index again from the side files; returns how many documents it found."""
-        count = 0
-        with self._index() as db:
-            for side in self.root.rglob("*.json"):
-                row = json.loads(side.read_text())
-                db.execute(
-                    f"insert or ignore into payloads ({_COLUMNS}) values ({','.join('?' * len(_names()))})",
-                    [row[n] for n in _names()],
-                )
-                count += 1
-        return count
+    def _read_side_files(self, db: sqlite3.Connection) -> None:
+        """Fill an index that was lost. What a file says of its document stands beside it."""
+        sides = [json.loads(side.read_text()) for side in self.root.rglob("*.json")]
+        marks = ",".join("?" * len(_names()))
+        rows = [[side[name] for name in _names()] for side in sides]
+        db.executemany(f"insert or ignore into payloads ({_COLUMNS}) values ({marks})", rows)
 
     def _blob(self, source: str, digest: str) -> Path:
         return self.root / source / digest[:2] / f"{digest}.zst"
@@ -222,13 +216,24 @@ class Archive:
     @contextmanager
     def _index(self) -> Iterator[sqlite3.Connection]:
         self.root.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(self.root / "index.sqlite", timeout=60)
+        path = self.root / "index.sqlite"
+        is_new = not path.exists()
+        db = sqlite3.connect(path, timeout=60)
         try:
-            db.execute("pragma journal_mode = wal")
+            try:
+                db.execute("pragma journal_mode = wal")
+            except sqlite3.DatabaseError as error:
+                if isinstance(error, sqlite3.OperationalError):
+                    raise
+                raise WarehouseError(
+                    f"{path} is damaged ({error}); move it away and run again: it is made anew from the archive"
+                ) from error
             db.execute(
                 f"create table if not exists payloads ({_COLUMNS.replace('payload_id', 'payload_id primary key', 1)})"
             )
             with db:
+                if is_new:
+                    self._read_side_files(db)
                 yield db
         finally:
             db.close()

@@ -59,14 +59,21 @@ def test_validators_are_those_of_the_newest_document_of_the_url(tmp_path: Path) 
     assert archive.validators("https://example.org/other") is None
 
 
-def test_the_index_is_rebuilt_from_the_side_files(tmp_path: Path) -> None:
+def test_a_lost_index_is_rebuilt_from_the_side_files(tmp_path: Path) -> None:
     archive = Archive(tmp_path)
     kept = archive.put(document(b"{}"))
     for file in tmp_path.glob("index.sqlite*"):
         file.unlink()
-    assert archive.of_source("src") == []
-    assert archive.rebuild_index() == 1
+    assert [one.payload_id for one in archive.of_source("src")] == [kept.payload_id]
     assert archive.get(kept.payload_id).payload_sha256 == kept.payload_sha256
+
+
+def test_a_damaged_index_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    archive.put(document(b"{}"))
+    (tmp_path / "index.sqlite").write_bytes(b"garbage" * 1000)
+    with pytest.raises(WarehouseError, match=r"index\.sqlite is damaged .* move it away and run again"):
+        archive.of_source("src")
 
 
 def test_a_lost_blob_is_said_in_one_line(tmp_path: Path) -> None:
