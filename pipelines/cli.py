@@ -112,7 +112,7 @@ def _advice(error: Exception) -> str | None:
         missing = (error.name or "").split(".", maxsplit=1)[0]
         if missing in {"assets", "pipelines", "sources", "warehouse", ""}:
             return None
-        return f"{missing} is not installed: this is the agent's install; pip install 'gpu-almanac[warehouse]' adds the rest"
+        return f"{missing} is not installed: this is the agent's install; `pip install '.[warehouse]'` in the checkout adds the rest"
     if type(error).__name__ == "OperationalError" and "disk" in str(error):
         return "the run history in the home's dagster/ cannot be written; make room on the disk, then run again"
     if isinstance(error, OSError):

@@ -42,7 +42,7 @@ def _packages() -> Iterator[Finding]:
         try:
             yield Finding("ok", name, version(name))
         except PackageNotFoundError:
-            yield Finding("bad", name, "not installed; pip install 'gpu-almanac[warehouse]'")
+            yield Finding("bad", name, "not installed; pip install '.[warehouse]' in the checkout")
 
 
 def _home(home: Home) -> Iterator[Finding]:

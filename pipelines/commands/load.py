@@ -9,6 +9,8 @@ import click
 
 from pipelines.commands.options import home_option
 
+A_DAY = dt.timedelta(days=1)  # a date without a time may already be tomorrow's elsewhere
+
 
 @click.command("load")
 @click.argument("source_name", metavar="SOURCE")
@@ -76,7 +78,10 @@ def _instant(text: str | None) -> str | None:
         raise click.UsageError(
             f"--observed-at {text!r} is not an ISO 8601 instant, such as 2026-09-01T00:00:00Z"
         ) from None
-    return (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).isoformat()
+    at = (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
+    if at > dt.datetime.now(dt.UTC) + A_DAY:
+        raise click.UsageError(f"--observed-at {text} lies in the future; give the instant at which the data was true")
+    return at.isoformat()
 
 
 def _show(report: object) -> None:

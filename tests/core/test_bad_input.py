@@ -185,3 +185,12 @@ def test_json_output_is_json(almanac: Console, home: Path) -> None:
         "sql", "select 1 as a, date '2026-01-02' as d, 1.5::decimal(4,1) as x", "--format", "json", "--home", home
     )
     assert json.loads(answer.out) == [{"a": 1, "d": "2026-01-02", "x": 1.5}]
+
+
+def test_data_of_the_future_is_not_taken(almanac: Console, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "prices.json").write_text("{}")
+    answer = almanac(
+        "load", "gpu-prices/runpod", tmp_path / "prices.json", "--observed-at", "2999-01-01", "--home", home
+    )
+    assert answer.code == 2
+    assert "lies in the future" in one_line(answer)
