@@ -52,7 +52,9 @@ def place_of(url: str) -> Place:
         from obstore.exceptions import BaseError
         from obstore.store import from_url
     except ModuleNotFoundError:
-        raise ShipError("shipping to an object store needs obstore: pip install '.[warehouse]' in the checkout") from None
+        raise ShipError(
+            "shipping to an object store needs obstore: pip install '.[warehouse]' in the checkout"
+        ) from None
     try:
         if url.startswith("file://"):
             Path(url.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
