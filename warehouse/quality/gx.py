@@ -10,13 +10,15 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from warehouse.quality.batches import Outcome
+from warehouse.quality.screen import VIEW, Screen, create_screen
 from warehouse.quality.suite import Expectation
 
 # GX fetches after it has given the connection back; a rollback on return would empty the cursor.
@@ -41,38 +43,83 @@ def validate_files(
             kinds = ", ".join(f"'{name}': {kind}" for name, kind in (partitions or {}).items())
             hive = f"hive_partitioning = true, hive_types = {{{kinds}}}" if kinds else "hive_partitioning = false"
             con.execute(f"create view candidate as select * from read_parquet([{listed}], {hive})")
-        return validate_table(database, "candidate", suite)
+            screen = create_screen(con, "candidate", suite)
+        with _source(database) as source:
+            kept = _kept(source, screen) if screen.rules else []
+            left = [e for e in suite if e not in kept]
+            asked = iter(_ask(source, "candidate", None, left) if left else [])
+            return [_passed(e) if e in kept else next(asked) for e in suite]
 
 
 def validate_table(
     database: Path, table: str, suite: Sequence[Expectation], schema: str | None = None
 ) -> list[Outcome]:
     """Run a suite over one table or view of a DuckDB file: first yes or no, then details of what failed."""
+    with _source(database) as source:
+        return _ask(source, table, schema, suite)
+
+
+@contextmanager
+def _source(database: Path) -> Iterator[Any]:
+    """The database as a source of Great Expectations, which is imported here because that takes seconds."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import great_expectations as gx
-        import great_expectations.expectations as gxe
 
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False, "metric_calculations": False}
         source = context.data_sources.add_sql("gate", connection_string=f"duckdb:///{database}", kwargs=ENGINE)
-        asset = source.add_table_asset(table, table_name=table, schema_name=schema)
-        batch = asset.add_batch_definition_whole_table("all").get_batch()
         try:
-            built = [getattr(gxe, e.kind)(**e.arguments) for e in suite]
-            quick = batch.validate(gx.ExpectationSuite(name="quick", expectations=built), result_format="BOOLEAN_ONLY")
-            verdicts = _by_order(quick, built)
-            outcomes = []
-            for expectation, rule, result in zip(suite, built, verdicts, strict=True):
-                if result.success:
-                    outcomes.append(Outcome(expectation.name, expectation.severity, passed=True))
-                else:
-                    detail = batch.validate(rule, result_format="COMPLETE")
-                    outcomes.append(_failure(expectation, detail))
-            return outcomes
+            yield source
         finally:
             source.get_execution_engine().close()
+
+
+def _kept(source: Any, screen: Screen) -> list[Expectation]:
+    """The rules that no row breaks."""
+    none = {"min_value": 0, "max_value": 0}
+    counts = [
+        Expectation(name, "ExpectColumnValuesToBeBetween", {"column": name, **none}, "critical")
+        for name in screen.rules
+    ]
+    told = _verdicts(_batch(source, VIEW, None), counts)
+    return [e for count, result in zip(counts, told, strict=True) if result.success for e in screen.rules[count.name]]
+
+
+def _ask(source: Any, table: str, schema: str | None, suite: Sequence[Expectation]) -> list[Outcome]:
+    batch = _batch(source, table, schema)
+    outcomes = []
+    for expectation, result in zip(suite, _verdicts(batch, suite), strict=True):
+        if result.success:
+            outcomes.append(_passed(expectation))
+        else:
+            detail = batch.validate(_built(expectation), result_format="COMPLETE")
+            outcomes.append(_failure(expectation, detail))
+    return outcomes
+
+
+def _batch(source: Any, table: str, schema: str | None) -> Any:
+    asset = source.add_table_asset(table, table_name=table, schema_name=schema)
+    return asset.add_batch_definition_whole_table("all").get_batch()
+
+
+def _built(expectation: Expectation) -> Any:
+    import great_expectations.expectations as gxe
+
+    return getattr(gxe, expectation.kind)(**expectation.arguments)
+
+
+def _verdicts(batch: Any, suite: Sequence[Expectation]) -> list[Any]:
+    import great_expectations as gx
+
+    built = [_built(e) for e in suite]
+    quick = batch.validate(gx.ExpectationSuite(name="quick", expectations=built), result_format="BOOLEAN_ONLY")
+    return _by_order(quick, built)
+
+
+def _passed(expectation: Expectation) -> Outcome:
+    return Outcome(expectation.name, expectation.severity, passed=True)
 
 
 def _by_order(result: Any, built: Sequence[Any]) -> list[Any]:

@@ -18,12 +18,16 @@ from warehouse.schema.declare import bounds_of, key_of, lake_columns, table_of
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One Great Expectations rule by class name; `critical` blocks a batch, `warning` reports."""
+    """One Great Expectations rule by class name; `critical` blocks a batch, `warning` reports.
+
+    bad: SQL that is true of a row that breaks the rule; empty where the rule is about the whole table.
+    """
 
     name: str
     kind: str
     arguments: dict[str, Any]
     severity: str
+    bad: str = ""
 
 
 def suite_of(model: type[SQLModel]) -> list[Expectation]:
@@ -42,24 +46,32 @@ def suite_of(model: type[SQLModel]) -> list[Expectation]:
         if not column.nullable or column.primary_key:
             out.append(
                 Expectation(
-                    f"{column.name} is given", "ExpectColumnValuesToNotBeNull", {"column": column.name}, "critical"
+                    f"{column.name} is given",
+                    "ExpectColumnValuesToNotBeNull",
+                    {"column": column.name},
+                    "critical",
+                    f'"{column.name}" is null',
                 )
             )
         low, high = bounds_of(model, column.name)
         if low is not None or high is not None:
             bounds = {k: v for k, v in (("min_value", low), ("max_value", high)) if v is not None}
             name = f"{column.name} is between {_text(low)} and {_text(high)}"
-            out.append(
-                Expectation(name, "ExpectColumnValuesToBeBetween", {"column": column.name, **bounds}, "critical")
+            arguments = {"column": column.name, **bounds}
+            bad = " or ".join(
+                f'"{column.name}" {sign} {bound!r}' for sign, bound in (("<", low), (">", high)) if bound is not None
             )
+            out.append(Expectation(name, "ExpectColumnValuesToBeBetween", arguments, "critical", bad))
         if column.info["one_of"]:
             words = list(column.info["one_of"])
+            listed = ", ".join("'" + word.replace("'", "''") + "'" for word in words)
             out.append(
                 Expectation(
                     f"{column.name} is one of {', '.join(words)}",
                     "ExpectColumnValuesToBeInSet",
                     {"column": column.name, "value_set": words},
                     "critical",
+                    f'"{column.name}" not in ({listed})',
                 )
             )
     out.append(uniqueness_of(model))
@@ -68,7 +80,7 @@ def suite_of(model: type[SQLModel]) -> list[Expectation]:
         told = [f'"{c.name}"' for c in columns if c.primary_key or re.search(rf"\b{c.name}\b", bad)]
         listed = ", ".join(told) if table.info["kind"] == "telemetry" else "*"
         query = f"select {listed} from {{batch}} where {bad}"
-        out.append(Expectation(name, "UnexpectedRowsExpectation", {"unexpected_rows_query": query}, severity))
+        out.append(Expectation(name, "UnexpectedRowsExpectation", {"unexpected_rows_query": query}, severity, bad))
     return out
 
 
