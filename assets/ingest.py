@@ -167,7 +167,8 @@ def _land_samples(work: _Work, ready: Sequence[Prepared], version: int) -> Lande
     refused = pl.concat([one.refused for one in ready])
     steady = pl.concat([one.steady for one in ready])
     last = None if work.accept else _last_stats(work)
-    outcomes = batch_rules(steady, read, refused.height, last, GpuSample)
+    stats = batch_stats(steady, read, GpuSample)
+    outcomes = batch_rules(stats, steady.height, refused.height, last, GpuSample)
     outcomes.append(_declared({name for one in ready for name in one.undeclared}))
     fault_point("land:candidate-written")
     outcomes += _gate([path for one in ready for path in one.written.paths])
@@ -184,7 +185,7 @@ def _land_samples(work: _Work, ready: Sequence[Prepared], version: int) -> Lande
     else:
         counts = Counts(read, kept, refused.height, read - kept - refused.height)
         status = "landed" if kept else "nothing new"
-        load = Load(work.load_id, work.source, counts, status, "", len(ids), _stats(work, ready, steady, read))
+        load = Load(work.load_id, work.source, counts, status, "", len(ids), _notes(work, ready, stats if kept else {}))
         adds = [add for one in ready for add in one.written.adds]
         committed = work.lake.commit_files(GpuSample, [f"segment:{i}" for i in ids], adds, load, version=version)
     if not committed:
@@ -193,13 +194,13 @@ def _land_samples(work: _Work, ready: Sequence[Prepared], version: int) -> Lande
     return Landed(SAMPLES, work.source, counts, load.status, load.reason, {work.stream: outcomes})
 
 
-def _stats(work: _Work, ready: Sequence[Prepared], steady: pl.DataFrame, read: int) -> Mapping[str, Any]:
+def _notes(work: _Work, ready: Sequence[Prepared], stats: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the next batch is compared with, and under the empty name what roll-up and ledger want to know."""
     spans = [one.span for one in ready if one.span]
     notes: dict[str, Any] = {"hours": sorted({hour for one in ready for hour in one.hours})}
     if spans:
         notes |= {"from_at": min(a for a, _ in spans).isoformat(), "to_at": max(b for _, b in spans).isoformat()}
-    return {work.stream: batch_stats(steady, read, GpuSample), "": notes} if steady.height else {"": notes}
+    return {work.stream: stats, "": notes} if stats else {"": notes}
 
 
 def _take_back(ready: Sequence[Prepared]) -> None:

@@ -170,7 +170,9 @@ def _judge(batch: _Batch, model: type[SQLModel], last: dict[str, Any] | None) ->
             Outcome("the columns are the declared ones", "critical", passed=False, sample=batch.drift)
         )
     else:
-        batch.outcomes.extend(batch_rules(batch.rows(model), batch.read, batch.rejected, last, model))
+        rows = batch.rows(model)
+        now = batch_stats(rows, batch.read, model)
+        batch.outcomes.extend(batch_rules(now, rows.height, batch.rejected, last, model))
 
 
 def _gate(model: type[SQLModel], batches: Sequence[_Batch]) -> None:

@@ -25,7 +25,12 @@ from sqlmodel import SQLModel
 from warehouse.lake import Lake
 
 ROW_GROUP = 1_000_000
+WRITE_BATCH = 16_384
 NEVER_REPEATS = ("energy_j",)
+FEW = (  # whole numbers with few values, however many rows: counters and clocks are better off as deltas
+    "gpu_index", "memory_total_bytes", "performance_state", "pcie_link_generation", "pcie_link_width",
+    "remap_pending", "remap_failed", "retired_pages", "recovery_action",
+)  # fmt: skip
 SOUGHT = ("sampled_at", "cluster", "node", "gpu_uuid")  # columns by which a reader skips row groups
 
 
@@ -77,26 +82,25 @@ def _write_day(root: Path, day: dt.date, rows: pl.DataFrame) -> tuple[Path, AddA
 
 
 def _write(path: Path, body: pl.DataFrame) -> None:
-    table = pa.table({name: _arrow(body.get_column(name)) for name in body.columns})
-    whole = [f.name for f in table.schema if pa.types.is_integer(f.type) or pa.types.is_timestamp(f.type)]
-    split = [f.name for f in table.schema if f.name in NEVER_REPEATS]
-    repeating = [
-        f.name
-        for f in table.schema
-        if pa.types.is_dictionary(f.type) or (pa.types.is_floating(f.type) and f.name not in NEVER_REPEATS)
-    ]
+    columns = {name: _arrow(body.get_column(name)) for name in body.columns}
+    # A column without nulls is written as required: neither writer nor readers then handle a level for each value.
+    schema = pa.schema([pa.field(name, c.type, nullable=c.null_count > 0) for name, c in columns.items()])
+    kinds = {name: c.type for name, c in columns.items()}
+    split = [name for name in kinds if name in NEVER_REPEATS]
+    whole = [n for n, k in kinds.items() if pa.types.is_timestamp(k) or (pa.types.is_integer(k) and n not in FEW)]
     pq.write_table(
-        table,
+        pa.Table.from_arrays(list(columns.values()), schema=schema),
         path,
         compression="zstd",
         compression_level=1,
-        use_dictionary=repeating,
+        use_dictionary=[name for name in kinds if name not in {*split, *whole}],
         column_encoding={
             **dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
             **dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
         },
-        write_statistics=[name for name in SOUGHT if name in table.column_names],
+        write_statistics=[name for name in SOUGHT if name in kinds],
         row_group_size=ROW_GROUP,
+        write_batch_size=WRITE_BATCH,
         store_schema=False,
     )
     with path.open("rb") as file:

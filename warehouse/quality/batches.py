@@ -43,19 +43,22 @@ def steady_columns(model: type[SQLModel]) -> list[str]:
 
 def batch_stats(good: pl.DataFrame, read: int, model: type[SQLModel]) -> dict[str, Any]:
     """What the next batch is compared with: rows read, and for each steady column its count and median size."""
-    stats: dict[str, Any] = {"read": read}
-    for name in steady_columns(model):
-        values = good[name].drop_nulls().cast(pl.Float64).abs()
-        stats[name] = [values.len(), values.median()]
-    return stats
+    names = steady_columns(model)
+    sizes = {name: pl.col(name).cast(pl.Float64).abs() for name in names}
+    asked = [*(sizes[n].count().alias(f"{n} count") for n in names), *(sizes[n].median().alias(n) for n in names)]
+    told = good.lazy().select(asked).collect().row(0, named=True) if names else {}
+    return {"read": read, **{name: [told[f"{name} count"], told[name]] for name in names}}
 
 
 def batch_rules(
-    good: pl.DataFrame, read: int, rejected: int, last: Mapping[str, Any] | None, model: type[SQLModel]
+    now: Mapping[str, Any], rows: int, rejected: int, last: Mapping[str, Any] | None, model: type[SQLModel]
 ) -> list[Outcome]:
-    """Every batch rule, passed or not, for one stream of one table."""
-    now = batch_stats(good, read, model)
-    outcomes = [_rejects(read, rejected), *_all_null(good, now, last, model)]
+    """Every batch rule, passed or not, for one stream of one table.
+
+    now, last: `batch_stats` of this batch and of the one before it; rows: good rows of this one.
+    """
+    read = int(now["read"])
+    outcomes = [_rejects(read, rejected), *_all_null(rows, now, last, model)]
     if last:
         if table_of(model).info["kind"] != "telemetry":
             outcomes.extend(_row_count(read, int(last.get("read", 0)), table_of(model).info["collapse"]))
@@ -105,9 +108,9 @@ def _magnitude(now: Mapping[str, Any], last: Mapping[str, Any], model: type[SQLM
 
 
 def _all_null(
-    good: pl.DataFrame, now: Mapping[str, Any], last: Mapping[str, Any] | None, model: type[SQLModel]
+    rows: int, now: Mapping[str, Any], last: Mapping[str, Any] | None, model: type[SQLModel]
 ) -> list[Outcome]:
-    if good.height < MIN_VALUES_TO_COMPARE or not last:
+    if rows < MIN_VALUES_TO_COMPARE or not last:
         return []
     outcomes = []
     # Telemetry batches differ in which nodes they hold, and a node may honestly have no such sensor.
@@ -120,8 +123,8 @@ def _all_null(
                 f"{name} is not null in every row",
                 severity,
                 not gone,
-                good.height if gone else 0,
-                f"all {good.height} rows are null, the last batch had {had} values" if gone else "",
+                rows if gone else 0,
+                f"all {rows} rows are null, the last batch had {had} values" if gone else "",
             )
         )
     return outcomes
