@@ -69,7 +69,10 @@ class UnitError(AlmanacError):
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """Table rows by qualified table name; rows left out because they repeat another; columns nobody declared."""
+    """Table rows by qualified table name; rows left out because they repeat another; columns nobody declared.
+
+    Text of samples is held as `pl.Categorical`: a number for each row.
+    """
 
     frames: Mapping[str, pl.DataFrame]
     duplicates: Mapping[str, int]
@@ -126,7 +129,7 @@ def clean_samples(raw: pl.DataFrame, columns: Sequence[Column]) -> tuple[pl.Data
     converted = ordered.with_columns(_converted(c) for c in known if c.unit != _unit(c.name))
     refused = _refused(converted, _range_rules(converted), ordered)
     frame = _without(converted, refused).with_columns(_day(pl.col("sampled_at")).alias("date"))
-    return conform(frame, GpuSample), _reasons(ordered, [*blanks, *refused]), repeats
+    return _samples(frame), _reasons(ordered, [*blanks, *refused]), repeats
 
 
 def conform(frame: pl.DataFrame, model: type[SQLModel]) -> pl.DataFrame:
@@ -136,6 +139,21 @@ def conform(frame: pl.DataFrame, model: type[SQLModel]) -> pl.DataFrame:
         pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, kind).alias(name)
         for name, kind in schema.items()
     )
+
+
+def _samples(frame: pl.DataFrame) -> pl.DataFrame:
+    """The declared columns of samples, text still as the numbers it was read as."""
+    return frame.select(_held(frame.schema.get(name), name, kind) for name, kind in lake_schema(GpuSample).items())
+
+
+def _held(have: pl.DataType | None, name: str, kind: pl.DataType) -> pl.Expr:
+    if have is None:
+        return pl.lit(None, kind).alias(name)
+    if have == pl.Categorical:
+        return pl.col(name)
+    if have == pl.UInt64 and kind == pl.Int64:  # the blanks are gone, and they were all that lay above 2⁶³ - 17
+        return pl.col(name).reinterpret(signed=True)
+    return pl.col(name).cast(kind)
 
 
 def unknown_unit(columns: Sequence[Column]) -> str:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from sqlmodel import SQLModel
 
+from assets.telemetry_known import bounds
 from warehouse.lake import Lake
 
 ROW_GROUP = 1_000_000
@@ -110,11 +111,12 @@ def _write(path: Path, body: pl.DataFrame) -> None:
 def _arrow(column: pl.Series) -> pa.Array:
     """Text as a dictionary made from its runs: rows lie GPU by GPU, so few values need to be looked at."""
     column = column.rechunk()
-    if column.dtype != pl.String or column.is_empty():
+    if column.dtype not in (pl.String, pl.Categorical) or column.is_empty():
         return _plain(column)
-    here, before = column.slice(1), column.slice(0, len(column) - 1)
+    told = column.to_physical()
+    here, before = told.slice(1), told.slice(0, len(column) - 1)
     starts = pl.concat([pl.Series([True]), here.ne_missing(before) if column.null_count() else here != before])
-    heads = column.filter(starts)
+    heads = column.filter(starts).cast(pl.String)
     words = heads.drop_nulls().unique(maintain_order=True)
     numbers = pl.Series(range(len(words)), dtype=pl.Int32)
     codes = heads.replace_strict(words, numbers, default=None, return_dtype=pl.Int32)
@@ -130,7 +132,7 @@ def _plain(column: pl.Series) -> pa.Array:
 
 def _add_action(folder: Path, path: Path, day: dt.date, rows: pl.DataFrame) -> AddAction:
     bounded = ("sampled_at", "cluster", "node")
-    low, high = (rows.select(getattr(pl.col(c), which)() for c in bounded).row(0) for which in ("min", "max"))
+    low, high = bounds(rows, bounded)
     stats = {
         "numRecords": rows.height,
         "minValues": {"sampled_at": _iso(low[0]), "cluster": low[1], "node": low[2]},

@@ -7,6 +7,7 @@ gate, the commit (`ingest.py`). Several groups run side by side; each lets go of
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from warehouse.schema.declare import lake_schema, qualified_name
 from warehouse.schema.telemetry import GpuSample
 
 SAMPLES = qualified_name(GpuSample)
-THREADS = 2
+THREADS = min(4, (os.cpu_count() or 1) + 1)  # one more than cores: some wait for the disk; each holds a group in memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ their ids, which make a repeat rare; this is for what ids cannot see: one sample
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import polars as pl
@@ -17,6 +18,13 @@ from warehouse.schema.declare import key_of
 from warehouse.schema.telemetry import GpuSample
 
 _BOUNDS: Final = ("sampled_at", "cluster", "node")
+
+
+def bounds(rows: pl.DataFrame, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Lowest and highest value of each column; text, which may be held as numbers, in its own order."""
+    told = {name: rows.get_column(name) for name in columns}
+    values = [c.unique().cast(pl.String) if c.dtype == pl.Categorical else c for c in told.values()]
+    return [tuple(v.min() for v in values), tuple(v.max() for v in values)]
 
 
 class Known:
@@ -37,7 +45,7 @@ class Known:
 
     def without_known(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows whose key the table does not hold, in their order."""
-        low, high = (rows.select(getattr(pl.col(c), which)() for c in _BOUNDS).row(0) for which in ("min", "max"))
+        low, high = bounds(rows, _BOUNDS)
         apart = pl.any_horizontal(
             bound
             for column, first, last in zip(_BOUNDS, low, high, strict=True)
@@ -51,7 +59,7 @@ class Known:
             pl.scan_parquet([self._root / unquote(path) for path in near], hive_partitioning=False)
             .filter(pl.col("sampled_at").is_between(low[0], high[0]))
             .filter(pl.col("node").is_between(pl.lit(low[2]), pl.lit(high[2])))
-            .select(key)
+            .select(pl.col(name).cast(rows.schema[name]) for name in key)
             .collect()
         )
         return rows.join(there, on=key, how="anti", maintain_order="left") if there.height else rows

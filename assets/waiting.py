@@ -20,7 +20,7 @@ from warehouse.home import Home
 
 ARCHIVE = "spool"
 BATCH_BYTES = 1 << 30  # about 3 M rows: what a gate and a commit cost is shared by many
-GROUP_BYTES = 96 << 20  # what one thread holds at a time
+GROUP_BYTES = 64 << 20  # what one thread holds at a time
 KEEP_SEGMENTS = dt.timedelta(days=7)
 
 

@@ -137,13 +137,14 @@ def _fill(columns: Mapping[str, Rows], blocks: Sequence[Rows]) -> None:
 
 
 def _identity(slots: Sequence[tuple[Header, Slot]]) -> dict[str, pl.Series]:
+    text = pl.Categorical()  # a number a row, not a name: what follows compares and copies it for every sample
     return {
-        "cluster": pl.Series([h.cluster for h, _ in slots], dtype=pl.String),
-        "node": pl.Series([h.node for h, _ in slots], dtype=pl.String),
-        "source": pl.Series([h.source for h, _ in slots], dtype=pl.String),
+        "cluster": pl.Series([h.cluster for h, _ in slots], dtype=text),
+        "node": pl.Series([h.node for h, _ in slots], dtype=text),
+        "source": pl.Series([h.source for h, _ in slots], dtype=text),
         "is_synthetic": pl.Series([h.is_synthetic for h, _ in slots], dtype=pl.Boolean),
-        "gpu_uuid": pl.Series([s.gpu_uuid for _, s in slots], dtype=pl.String),
+        "gpu_uuid": pl.Series([s.gpu_uuid for _, s in slots], dtype=text),
         "gpu_index": pl.Series([s.gpu_index for _, s in slots], dtype=pl.Int64),
-        "parent_gpu_uuid": pl.Series([s.parent_gpu_uuid for _, s in slots], dtype=pl.String),
-        "accelerator_id": pl.Series([s.accelerator_id for _, s in slots], dtype=pl.String),
+        "parent_gpu_uuid": pl.Series([s.parent_gpu_uuid for _, s in slots], dtype=text),
+        "accelerator_id": pl.Series([s.accelerator_id for _, s in slots], dtype=text),
     }

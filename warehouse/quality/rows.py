@@ -6,7 +6,9 @@ a whole batch (`batches.py`), Great Expectations (`gx.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import polars as pl
 from sqlmodel import SQLModel
@@ -78,7 +80,8 @@ def _from_text(column: pl.Expr, want: pl.DataType) -> pl.Expr:
     return column.cast(want, strict=False)
 
 
-def row_rules(model: type[SQLModel]) -> list[RowRule]:
+@cache
+def row_rules(model: type[SQLModel]) -> Sequence[RowRule]:
     """Not null, bounds, allowed words and finite numbers, from the declaration."""
     rules: list[RowRule] = []
     for column in lake_columns(model):

@@ -36,7 +36,7 @@ def test_every_row_is_marked_synthetic_and_of_the_demo_cluster(told: Cleaned) ->
 def test_rows_keep_their_tables_bounds_and_keys(told: Cleaned) -> None:
     for name, frame in told.frames.items():
         model = tables()[name]
-        assert frame.schema == lake_schema(model), name
+        assert frame.cast({pl.Categorical: pl.String}).schema == lake_schema(model), name
         assert frame.select(key_of(model)).is_unique().all(), name
         for column in frame.columns:
             low, high = bounds_of(model, column)
