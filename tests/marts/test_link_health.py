@@ -156,6 +156,124 @@ def test_pcie_lanes_below_those_of_like_boards_fail_and_replays_warn() -> None:
     told = {r["device"]: (r["verdict"], r["rule"]) for r in found}
     assert told == {
         "A": ("ok", "no rule broken"),
-        "B": ("fail", "PCIe width below that of like boards"),
+        "B": ("fail", "PCIe width below what board and slot or like boards have"),
         "C": ("warn", "PCIe replays >= 1"),
     }
+
+
+IB = {"link_kind": "infiniband", "device": "mlx5_0", "link_index": 1}
+ROCE = {"link_kind": "roce", "device": "rocep1s0", "link_index": 1}
+
+
+def test_what_a_ports_users_do_is_no_error_of_the_port() -> None:
+    # Requests, retries and flushed queues grow on every healthy port; the counters of a real HCA stand below.
+    busy = ("rx_write_requests", "rx_read_requests", "rx_atomic_requests", "rx_dct_connect", "duplicate_request",
+            "req_cqe_flush_error", "out_of_buffer", "roce_adp_retrans", "unicast_rcv_packets", "lifespan")  # fmt: skip
+    rows = [count(name, 5000, 5000, **IB) for name in busy] + [count("symbol_error", 0, 0, **IB)]
+    (link,) = health(*rows)
+    assert (link["error_count"], link["verdict"]) == (0, "ok")
+
+
+def test_traffic_of_a_network_card_is_no_error() -> None:
+    busy = ("rx_packets_phy", "rx_bytes_phy", "tx_prio3_pause", "rx_corrected_bits_phy", "frames_rx_1024b_1518b",
+            "frames_rx_pause", "rsfec_correctable_word", "rsfec_ch_symbol_err_cnt", "rx_rdma_cnp_pkts")  # fmt: skip
+    rows = [count(name, 5000, 5000, **ROCE) for name in busy] + [count("rx_crc_errors_phy", 0, 0, **ROCE)]
+    (link,) = health(*rows)
+    assert (link["error_count"], link["verdict"]) == (0, "ok")
+    (link,) = health(*rows, count("frames_rx_bad_fcs", 11, 11, **ROCE))
+    assert (link["error_count"], link["verdict"], link["rule"]) == (11, "warn", "other errors > 10")
+
+
+def test_pauses_congestion_notifications_and_losses_of_order_are_told_apart() -> None:
+    told = {"rx_prio3_pause": 7, "tx_prio3_pause": 2, "np_cnp_sent": 40, "rp_cnp_handled": 30, "out_of_sequence": 5}
+    rows = [count(name, n, n, **ROCE) for name, n in told.items()] + [count("symbol_error", 0, 0, **ROCE)]
+    (link,) = health(*rows)
+    assert (link["pause_count"], link["cnp_count"], link["out_of_sequence_count"]) == (9, 70, 5)
+    assert link["verdict"] == "ok"
+    (port,) = health(count("port_xmit_wait", 90, 90, **IB), count("symbol_error", 0, 0, **IB))
+    assert (port["wait_ticks"], port["pause_count"]) == (90, None)
+
+
+def test_traffic_that_a_card_counts_in_two_layers_is_told_once() -> None:
+    rows = [count("rx_bytes", 1000, 1000, **ROCE), count("rx_bytes_phy", 1100, 1100, **ROCE)]
+    rows += [count("tx_bytes", 10, 10, **ROCE), count("symbol_error", 0, 0, **ROCE)]
+    assert health(*rows)[0]["traffic_bytes"] == 1100 + 10
+
+
+def test_recoveries_of_a_network_link_are_judged_too() -> None:
+    assert verdict(count("link_error_recovery", 11, 11, **IB)) == ("warn", "other errors > 10")
+    assert verdict(count("link_error_recovery", 10, 10, **IB)) == ("ok", "no rule broken")
+
+
+@pytest.mark.parametrize(
+    ("counter", "up", "down", "port"),
+    [("state", 4, 1, IB), ("state", 4, 2, IB), ("state_is_active", 1, 0, ROCE), ("speed_mb_per_s", 26562, 0, {})],
+)
+def test_a_link_that_is_down_now_and_was_up_fails(counter: str, up: int, down: int, port: dict) -> None:
+    fine = count("symbol_error", 0, 0, **port)
+    before = count(counter, up, None, when="2026-03-02T11:00:00", **port)
+    (link,) = health(fine, before, count(counter, down, None, **port))
+    assert (link["is_down"], link["verdict"], link["rule"]) == (True, "fail", "link is down and was up before")
+    (link,) = health(fine, count(counter, down, None, when="2026-03-02T11:00:00", **port), count(counter, up, 0, **port))
+    assert (link["is_down"], link["verdict"]) == (False, "ok")
+    (link,) = health(fine, count(counter, down, None, **port))  # never up: nothing may be plugged in
+    assert link["verdict"] == "ok"
+
+
+def test_a_link_that_never_came_up_as_on_like_boards_is_watched() -> None:
+    boards = [{"valid_from": at("2026-03-01T00:00:00"), "gpu_uuid": g, "accelerator_id": "a100"} for g in "AB"]
+    rows = [count("speed_mb_per_s", 0 if gpu == "A" else 25000, 0, device=gpu) for gpu in "AB"]
+    found = {r["device"]: (r["verdict"], r["rule"]) for r in health(*rows, inventory=boards)}
+    assert found["A"] == ("warn", "link was never up, as it is on like boards")
+
+
+@pytest.mark.parametrize(
+    ("source", "architecture", "value", "expected"),
+    [
+        ("dcgm-exporter", "Hopper", 0, ("unknown", "DCGM reads 0 from this architecture whatever happens")),
+        ("prometheus", "Grace Blackwell", 0, ("unknown", "DCGM reads 0 from this architecture whatever happens")),
+        ("dcgm-exporter", "Hopper", 3, ("fail", "NVLink replays >= 1")),
+        ("dcgm-exporter", "Ampere", 0, ("ok", "no rule broken")),
+        ("nvml", "Hopper", 0, ("ok", "no rule broken")),
+    ],
+)
+def test_quirk_16_a_zero_that_hopper_answers_to_old_fields_is_no_health(source, architecture, value, expected) -> None:
+    tables = {
+        "inventory": [{"valid_from": at("2026-03-01T00:00:00"), "gpu_uuid": "A", "accelerator_id": "x"}],
+        "ref__accelerators": [{"accelerator_id": "x", "architecture": architecture, "vendor": "NVIDIA", "model": "X"}],
+    }
+    rows = [count(f"{name}_all_links", value, value, link_index=0, source=source) for name in ("replay", "crc_flit")]
+    (link,) = health(*rows, **tables)
+    assert (link["verdict"], link["rule"]) == expected
+    assert (link["error_count"] is None) == (expected[0] == "unknown")
+
+
+def test_pcie_is_measured_by_what_board_and_slot_can_do() -> None:
+    def hour(gpu: str, lanes: int, generation: int, idle_s: float) -> dict:
+        row = {"hour_at": at("2026-03-02T11:00:00"), "date": at(NEW).date(), "gpu_uuid": gpu, "accelerator_id": "h100"}
+        row |= {"pcie_link_width_min": lanes, "pcie_link_generation_max": generation, "pcie_replay_delta_count": 0}
+        return row | {"inactive_seconds": idle_s, "seconds_covered": 3600.0}
+
+    able = {"pcie_link_width_max": 16, "pcie_link_generation_max": 5, "accelerator_id": "h100"}
+    boards = [{"valid_from": at("2026-03-01T00:00:00"), "gpu_uuid": g} | able for g in "ABCD"]
+    hours = [hour("A", 16, 5, 0.0), hour("B", 8, 5, 0.0), hour("C", 16, 3, 0.0), hour("D", 16, 1, 3600.0)]
+    found = {r["device"]: r for r in health(gpu_hours=hours, inventory=boards)}
+    assert {d: (r["verdict"], r["rule"]) for d, r in found.items()} == {
+        "A": ("ok", "no rule broken"),
+        "B": ("fail", "PCIe width below what board and slot or like boards have"),
+        "C": ("warn", "PCIe generation below expected while the GPU works"),
+        "D": ("ok", "no rule broken"),  # idle links fall back to generation 1
+    }
+    assert (found["C"]["pcie_generation"], found["C"]["expected_pcie_generation"]) == (3, 5)
+    assert (found["D"]["pcie_generation"], found["D"]["expected_pcie_generation"]) == (None, 5)
+
+
+def test_errors_of_pcie_join_its_replays_in_one_row() -> None:
+    hour = {"hour_at": at("2026-03-02T11:00:00"), "date": at(NEW).date(), "gpu_uuid": "A", "pcie_link_width_min": 16}
+    pcie = {"link_kind": "pcie", "link_index": 0}
+    rows = [count("bad_tlp", 12, 12, **pcie), count("l0_to_recovery", 900, 900, **pcie)]
+    rows += [count("unsupported_requests", 900, 900, **pcie)]
+    (link,) = health(*rows, gpu_hours=[hour | {"pcie_replay_delta_count": 3}])
+    assert (link["link_kind"], link["replay_count"], link["other_error_count"]) == ("pcie", 3, 12)
+    assert (link["error_count"], link["verdict"], link["rule"]) == (15, "warn", "other errors > 10")
+    assert link["last_error_at"] == at(NEW)

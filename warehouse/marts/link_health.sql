@@ -1,6 +1,7 @@
 -- mart.link_health: every link read in the last 24 hours of its collector: errors, bit errors, flaps, speed, and a verdict.
 -- grain: one link of one device in one node as seen by one collector
 -- key: cluster, source, is_synthetic, node, device, link_kind, link_index
+-- depends: mart.link_counter_kinds
 -- column cluster: name of the cluster
 -- column source: collector that read the link
 -- column is_synthetic: true for generated demonstration data
@@ -19,6 +20,10 @@
 -- column crc_count: of it CRC errors
 -- column symbol_error_count: of it symbol errors
 -- column other_error_count: of it everything else
+-- column out_of_sequence_count: packets that a network port met out of sequence; no error of the link, often a loss elsewhere
+-- column pause_count: pause frames (global and by priority) that a network port sent and received
+-- column cnp_count: congestion notifications (CNP) that a network port sent and handled, and packets marked by ECN
+-- column wait_ticks: time an InfiniBand port had data and no credit to send it, in the port's own ticks
 -- column crc_max_per_s: highest rate of CRC errors between two readings [1/s]
 -- column flap_count: times the link went down, by its counter or by events, whichever saw more
 -- column error_periods: minutes of the window in which an error counter grew; for PCIe hours, since it is read by the hour
@@ -28,7 +33,10 @@
 -- column speed_mbit_per_s: last speed read [Mbit/s]
 -- column expected_speed_mbit_per_s: the model's nominal speed, or the highest of like links in the cluster [Mbit/s]
 -- column width_lanes: fewest PCIe lanes in the window
--- column expected_width_lanes: most lanes of a board of that model in the cluster
+-- column expected_width_lanes: most lanes the board and its slot can do, else of a board of that model in the cluster
+-- column pcie_generation: highest PCIe generation in hours in which the GPU worked; idle links fall back to 1
+-- column expected_pcie_generation: highest generation the board and its slot can do, else of a working board of that model
+-- column is_down: true where the link's last state is down and it was up before
 -- column unknown_counters: error counters that stand at their maximum or could not be read
 -- column verdict: fail, warn, ok, or unknown where no error counter could be compared
 -- column rule: the rule that decided, with its threshold
@@ -37,34 +45,31 @@
 -- column neighbour_count: links of the same node whose errors grew in the same minutes
 -- column neighbours: up to five of them, as device#link
 -- column other_nodes: other nodes in which the same device or board had link errors, before or after a swap
-with names as (
-    select distinct link_kind, counter as raw_counter, lower(counter) as counter from telemetry.link_counters
-),
-
-counters as (
-    select
-        *,
-        -- states, speeds and rates are readings, and traffic is no fault
-        not (
-            regexp_matches(counter, '(^|_)(state|phys_state|physical_state|is_active|is_up)(_|$)')
-            or regexp_matches(counter, '(data|bytes|packets|pkts|octets|frames|wait|pause|cnp.*|ecn.*|pfc.*)$')
-            or counter in ('speed_mb_per_s', 'rate_mbit_per_s', 'width_lanes', 'lifespan')
-            or ends_with(counter, '_ber_raw')
-        )
-        -- a network card counts hundreds of things; these are what goes wrong on the wire
-        and (
-            link_kind not in ('roce', 'ethernet')
-            or regexp_matches(counter, 'symbol|crc|link_down|link_error|phy|discard|corrupt|fcs|align')
-        ) as is_error
-    from names
+-- DCGM reads Hopper's and later boards' errors from fields that answer 0 whatever happens on the link.
+with deaf as (
+    select distinct t.cluster, t.source, t.is_synthetic, t.node, t.device, t.link_index, t.counter as raw_counter
+    from telemetry.link_counters as t
+    join telemetry.inventory as i on i.cluster = t.cluster and i.node = t.node and i.gpu_uuid = t.device
+    join ref.accelerators as a on a.accelerator_id = i.accelerator_id
+    where
+        t.link_kind = 'nvlink' and t.source in ('dcgm-exporter', 'prometheus')
+        and regexp_matches(t.counter, '^(replay|recovery|crc_flit|crc_data|ecc_data)(_all_links)?$')
+        and regexp_matches(a.architecture, 'Hopper|Blackwell|Rubin')
+    group by all
+    having max(t."value") = 0
 ),
 
 typed as (
     select
         t.cluster, t.source, t.is_synthetic, t.node, t.device, t.link_kind, t.link_index, t.sampled_at, t.delta,
-        t.delta_status, t."value", c.counter, c.is_error
+        t.delta_status, t."value", lower(t.counter) as counter, c.tells,
+        c.is_error and d.device is null as is_error,
+        d.device is not null as is_deaf
     from telemetry.link_counters as t
-    join counters as c on c.link_kind = t.link_kind and c.raw_counter = t.counter
+    join mart.link_counter_kinds as c on c.link_kind = t.link_kind and c.counter = t.counter
+    left join deaf as d
+        on t.link_kind = 'nvlink' and d.cluster = t.cluster and d.source = t.source and d.is_synthetic = t.is_synthetic
+        and d.node = t.node and d.device = t.device and d.link_index = t.link_index and d.raw_counter = t.counter
 ),
 
 windows as (
@@ -82,10 +87,14 @@ recent as (
         )) as seconds,
         -- mantissa in bits 8 to 11, exponent in bits 0 to 7: m * 10^-e; 255 and Blackwell's floor of 238 are zero
         case
-            when t.counter = 'effective_ber_raw' and ("value" & 255) not in (255, 238)
+            when starts_with(t.counter, 'effective_ber_raw') and ("value" & 255) not in (255, 238)
                 then ("value" >> 8 & 15) * power(10.0::double, -("value" & 255))
-            when t.counter = 'effective_ber_raw' then 0.0
-        end as ber
+            when starts_with(t.counter, 'effective_ber_raw') then 0.0
+        end as ber,
+        -- an InfiniBand port's state is 4 when it is active, an NVLink that is down has no speed
+        case t.counter
+            when 'state' then "value" = 4 when 'state_is_active' then "value" = 1 when 'speed_mb_per_s' then "value" > 0
+        end as is_up
     from typed as t
     join windows as w using (cluster, source, is_synthetic)
 ),
@@ -113,17 +122,14 @@ links as (
             is_error and delta > 0 and sampled_at > to_at - interval 30 minute
         ) as bad_minutes,
         max(ber) filter (sampled_at >= from_at) as stated_ber,
-        sum(delta) filter (sampled_at >= from_at and regexp_matches(counter, '^(port_)?r(cv|x)_(bytes|octets)$'))
-            as received_bytes,
-        sum(delta) filter (
-            sampled_at >= from_at and regexp_matches(counter, '^(port_)?(rcv|rx|xmit|tx)_(bytes|octets)$')
-        ) as traffic_bytes,
         arg_max(
             case counter when 'speed_mb_per_s' then "value" * 8 when 'rate_mbit_per_s' then "value" end, sampled_at
         ) filter (counter in ('speed_mb_per_s', 'rate_mbit_per_s') and "value" is not null) as speed_mbit_per_s,
         max(case counter when 'speed_mb_per_s' then "value" * 8 when 'rate_mbit_per_s' then "value" end)
             filter (counter in ('speed_mb_per_s', 'rate_mbit_per_s')) as best_speed_mbit_per_s,
+        bool_or(is_up) and not arg_max(is_up, sampled_at) filter (is_up is not null) as is_down,
         count(delta) filter (is_error and sampled_at >= from_at) as compared,
+        bool_or(is_deaf) filter (sampled_at >= from_at) as is_deaf,
         count(distinct counter) filter (
             is_error and sampled_at >= from_at and delta_status in ('saturated', 'unreadable')
         ) as unknown_counters,
@@ -134,11 +140,33 @@ links as (
     having max(sampled_at) >= any_value(from_at)
 ),
 
+-- Cards count one traffic in several layers: the one nearest to the wire is taken, not their sum.
+traffic as (
+    select
+        cluster, source, is_synthetic, node, device, link_kind, link_index,
+        coalesce(
+            max(grown) filter (tells = 'received'), max(grown) filter (tells = 'received, if nothing better')
+        ) as received_bytes,
+        coalesce(max(grown) filter (tells = 'sent'), max(grown) filter (tells = 'sent, if nothing better')) as sent_bytes,
+        sum(grown) filter (tells = 'pause') as pause_count,
+        sum(grown) filter (tells = 'cnp') as cnp_count,
+        sum(grown) filter (tells = 'sequence') as out_of_sequence_count,
+        sum(grown) filter (tells = 'wait') as wait_ticks
+    from (
+        select cluster, source, is_synthetic, node, device, link_kind, link_index, counter, tells, sum(delta) as grown
+        from recent
+        where tells is not null and sampled_at >= from_at
+        group by all
+    )
+    group by all
+),
+
 -- PCIe is read with the samples: replays and lanes come from the hours.
 boards as (
     select
         cluster, source, is_synthetic, node, gpu_uuid, hour_at, accelerator_id,
         pcie_replay_delta_count, pcie_link_width_min,
+        case when inactive_seconds < 0.5 * seconds_covered then pcie_link_generation_max end as working_generation,
         max(hour_at) over (partition by cluster, source, is_synthetic) + interval 1 hour as to_at
     from telemetry.gpu_hours
     where parent_gpu_uuid is null and (pcie_replay_delta_count is not null or pcie_link_width_min is not null)
@@ -154,6 +182,8 @@ pcie as (
         count(*) filter (pcie_replay_delta_count > 0 and hour_at >= to_at - interval 24 hour) as error_periods,
         min(pcie_link_width_min) filter (hour_at >= to_at - interval 24 hour) as width_lanes,
         max(pcie_link_width_min) as best_width,
+        max(working_generation) filter (hour_at >= to_at - interval 24 hour) as pcie_generation,
+        max(working_generation) as best_generation,
         min(hour_at) filter (pcie_replay_delta_count > 0) as first_error_at,
         max(hour_at) filter (pcie_replay_delta_count > 0) as last_error_at
     from boards
@@ -166,7 +196,9 @@ current_boards as (
         cluster, node, gpu_uuid,
         arg_max(accelerator_id, valid_from) filter (accelerator_id is not null) as accelerator_id,
         arg_max(gpu_serial, valid_from) filter (gpu_serial is not null) as gpu_serial,
-        arg_max(rack, valid_from) filter (rack is not null) as rack
+        arg_max(rack, valid_from) filter (rack is not null) as rack,
+        arg_max(pcie_link_width_max, valid_from) filter (pcie_link_width_max is not null) as width_max,
+        arg_max(pcie_link_generation_max, valid_from) filter (pcie_link_generation_max is not null) as generation_max
     from telemetry.inventory
     group by all
 ),
@@ -225,15 +257,18 @@ sufferers as (
 
 every_link as (
     select
-        l.* exclude (downs, stated_ber, received_bytes, best_speed_mbit_per_s),
+        l.* exclude (downs, stated_ber, best_speed_mbit_per_s),
+        t.pause_count, t.cnp_count, t.out_of_sequence_count, t.wait_ticks,
         b.accelerator_id, b.gpu_serial, coalesce(b.rack, r.rack) as rack,
         case when l.downs is not null or e.downs is not null
             then greatest(coalesce(l.downs, 0), coalesce(e.downs, 0)) end as flap_count,
         coalesce(
             l.stated_ber,
             case when l.link_kind in ('infiniband', 'roce')
-                then l.symbol_error_count / nullif(l.received_bytes * 8.0, 0) end
+                then l.symbol_error_count / nullif(t.received_bytes * 8.0, 0) end
         ) as bit_error_ratio,
+        case when t.received_bytes is not null or t.sent_bytes is not null
+            then coalesce(t.received_bytes, 0) + coalesce(t.sent_bytes, 0) end as traffic_bytes,
         case when l.best_speed_mbit_per_s > 0 then greatest(
             max(l.best_speed_mbit_per_s) over (
                 partition by l.cluster, l.is_synthetic, l.link_kind, b.accelerator_id,
@@ -243,25 +278,49 @@ every_link as (
                 case a.architecture when 'Hopper' then 212500 when 'Blackwell' then 425000 when 'Grace Blackwell' then 425000 end
             end
         ) end as expected_speed_mbit_per_s,
+        l.best_speed_mbit_per_s = 0 and b.accelerator_id is not null and max(l.best_speed_mbit_per_s) over (
+            partition by l.cluster, l.is_synthetic, l.link_kind, b.accelerator_id, l.link_index
+        ) > 0 as is_unlike_its_peers,
         cast(null as bigint) as width_lanes,
-        cast(null as bigint) as expected_width_lanes
+        cast(null as bigint) as expected_width_lanes,
+        cast(null as bigint) as pcie_generation,
+        cast(null as bigint) as expected_pcie_generation
     from links as l
+    left join traffic as t using (cluster, source, is_synthetic, node, device, link_kind, link_index)
     left join current_boards as b on b.cluster = l.cluster and b.node = l.node and b.gpu_uuid = l.device
     left join racks as r on r.cluster = l.cluster and r.node = l.node
     left join models as a on a.accelerator_id = b.accelerator_id
     left join events as e
         on e.cluster = l.cluster and e.is_synthetic = l.is_synthetic and e.node = l.node and e.device = l.device
         and e.link_index = l.link_index
+    where l.link_kind <> 'pcie'
     union all by name
     select
-        p.* exclude (accelerator_id, best_width),
+        p.* exclude (accelerator_id, best_width, best_generation, error_periods, first_error_at, last_error_at, last_read_at),
         coalesce(p.accelerator_id, b.accelerator_id) as accelerator_id, b.gpu_serial, b.rack,
-        p.replay_count as error_count,
-        case when p.replay_count is null then 0 else 1 end as compared,
-        max(p.best_width) over (partition by p.cluster, p.is_synthetic, coalesce(p.accelerator_id, b.accelerator_id))
-            as expected_width_lanes
+        l.other_error_count,
+        l.bad_minutes,
+        l.unknown_counters,
+        case when p.replay_count is not null or l.error_count is not null
+            then coalesce(p.replay_count, 0) + coalesce(l.error_count, 0) end as error_count,
+        greatest(p.error_periods, l.error_periods) as error_periods,
+        least(p.first_error_at, l.first_error_at) as first_error_at,
+        greatest(p.last_error_at, l.last_error_at) as last_error_at,
+        greatest(p.last_read_at, l.last_read_at) as last_read_at,
+        case when p.replay_count is null then 0 else 1 end + coalesce(l.compared, 0) as compared,
+        coalesce(
+            b.width_max,
+            max(p.best_width) over (partition by p.cluster, p.is_synthetic, coalesce(p.accelerator_id, b.accelerator_id))
+        ) as expected_width_lanes,
+        coalesce(
+            b.generation_max,
+            max(p.best_generation) over (partition by p.cluster, p.is_synthetic, coalesce(p.accelerator_id, b.accelerator_id))
+        ) as expected_pcie_generation
     from pcie as p
     left join current_boards as b on b.cluster = p.cluster and b.node = p.node and b.gpu_uuid = p.device
+    left join links as l
+        on l.cluster = p.cluster and l.source = p.source and l.is_synthetic = p.is_synthetic and l.node = p.node
+        and l.device = p.device and l.link_kind = 'pcie' and l.link_index = 0
 ),
 
 judged as (
@@ -275,14 +334,20 @@ judged as (
             when link_kind in ('infiniband', 'roce') and bit_error_ratio > 1e-12
                 then 'fail: symbol errors over bits > 1e-12'
             when flap_count >= 5 then 'fail: link went down >= 5 times'
+            when is_down then 'fail: link is down and was up before'
             when bad_minutes > 15 then 'fail: errors in more than 15 of the last 30 minutes'
             -- speeds are printed rounded: one per cent is no fault
             when speed_mbit_per_s < 0.99 * expected_speed_mbit_per_s then 'fail: speed below expected'
-            when width_lanes < expected_width_lanes then 'fail: PCIe width below that of like boards'
+            when width_lanes < expected_width_lanes then 'fail: PCIe width below what board and slot or like boards have'
             when link_kind = 'nvlink' and crc_count >= 1 then 'warn: NVLink CRC errors >= 1'
             when flap_count >= 1 then 'warn: link went down'
-            when coalesce(other_error_count, 0) + coalesce(symbol_error_count, 0) > 10 then 'warn: other errors > 10'
+            when pcie_generation < expected_pcie_generation then 'warn: PCIe generation below expected while the GPU works'
+            when is_unlike_its_peers then 'warn: link was never up, as it is on like boards'
+            when coalesce(other_error_count, 0) + coalesce(symbol_error_count, 0)
+                + case when link_kind in ('nvlink', 'pcie') then 0 else coalesce(replay_count, 0) + coalesce(recovery_count, 0) end
+                > 10 then 'warn: other errors > 10'
             when link_kind = 'pcie' and replay_count >= 1 then 'warn: PCIe replays >= 1'
+            when compared = 0 and is_deaf then 'unknown: DCGM reads 0 from this architecture whatever happens'
             when compared = 0 and coalesce(width_lanes, 0) = 0 then 'unknown: no error counter read twice'
             when unknown_counters > 0 then 'unknown: a counter stands at its maximum or could not be read'
             else 'ok: no rule broken'
@@ -299,11 +364,16 @@ select
     cast(j.crc_count as bigint) as crc_count,
     cast(j.symbol_error_count as bigint) as symbol_error_count,
     cast(j.other_error_count as bigint) as other_error_count,
+    cast(j.out_of_sequence_count as bigint) as out_of_sequence_count,
+    cast(j.pause_count as bigint) as pause_count,
+    cast(j.cnp_count as bigint) as cnp_count,
+    cast(j.wait_ticks as bigint) as wait_ticks,
     j.crc_max_per_s,
     cast(j.flap_count as bigint) as flap_count,
     j.error_periods, j.bad_minutes, j.bit_error_ratio,
     cast(j.traffic_bytes as bigint) as traffic_bytes,
     j.speed_mbit_per_s, j.expected_speed_mbit_per_s, j.width_lanes, j.expected_width_lanes,
+    j.pcie_generation, j.expected_pcie_generation, j.is_down,
     coalesce(j.unknown_counters, 0) as unknown_counters,
     split_part(j.decided, ': ', 1) as verdict,
     split_part(j.decided, ': ', 2) as rule,

@@ -98,12 +98,38 @@ class Inventory(Observed, table=True):
     gsp_firmware: str | None = col("GSP firmware version")
     memory_total_bytes: int | None = col("memory of the board or instance", unit="bytes", ge=0, le=2**50)
     power_limit_w: float | None = col("enforced power limit", unit="W", ge=0, le=1e5)
+    power_limit_requested_w: float | None = col(
+        "power limit asked for on the node; the enforced one may be lower", unit="W", ge=0, le=1e5
+    )
+    power_limit_default_w: float | None = col("power limit after a driver load", unit="W", ge=0, le=1e5)
+    power_limit_min_w: float | None = col("lowest power limit the board takes", unit="W", ge=0, le=1e5)
+    power_limit_max_w: float | None = col("highest power limit the board takes", unit="W", ge=0, le=1e5)
+    temperature_slowdown_c: float | None = col(
+        "GPU temperature at which hardware slows down; null where the board gives a margin instead",
+        unit="°C",
+        ge=-60,
+        le=200,
+    )
+    temperature_shutdown_c: float | None = col(
+        "GPU temperature at which the board shuts down; null where it gives a margin instead", unit="°C", ge=-60, le=200
+    )
+    sm_clock_max_mhz: int | None = col("highest SM clock", unit="MHz", ge=0, le=20_000)
+    memory_clock_max_mhz: int | None = col("highest memory clock", unit="MHz", ge=0, le=50_000)
+    pcie_link_generation_max: int | None = col("highest PCIe generation that board and slot can do", ge=0, le=16)
+    pcie_link_width_max: int | None = col("most PCIe lanes that board and slot can do", ge=0, le=64)
     nvlink_count: int | None = col("NVLinks of the board", ge=0, le=1024)
     mig_profile: str | None = col("profile of a MIG instance, as 1g.10gb")
     is_mig_enabled: bool | None = col("true while the board is split into MIG instances")
     is_ecc_enabled: bool | None = col("true while ECC is on")
     fabric_cluster_uuid: str | None = col("NVLink fabric the GPU belongs to")
     fabric_clique_id: int | None = col("clique within the fabric", ge=0)
+    fabric_state: str | None = col(
+        "registration with the NVLink fabric: not_supported, not_started, in_progress, completed or failed"
+    )
+    fabric_health: str | None = col(
+        "healthy, or what the driver says is wrong with the fabric: degraded_bandwidth, route_recovery, "
+        "route_unhealthy, access_timeout_recovery, incorrect_configuration, comma separated"
+    )
     chassis_serial: str | None = col("serial number of the chassis")
     rack: str | None = col("rack, as the operator calls it")
     slot: str | None = col("slot or tray within the rack or chassis")
