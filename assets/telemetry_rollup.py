@@ -304,6 +304,7 @@ def _growth(buckets: pl.DataFrame, frame: pl.DataFrame, reach: int) -> pl.DataFr
     are looked at one by one; they are few.
     """
     ordered = buckets
+    restarted = _restarted(frame)
     gained = ordered.select("@gpu", "@bucket")
     for counter, name in COUNTERS.items():
         if ordered.get_column(counter).null_count() == ordered.height:
@@ -312,8 +313,8 @@ def _growth(buckets: pl.DataFrame, frame: pl.DataFrame, reach: int) -> pl.DataFr
         before = _carried(ordered, counter, reach)
         since = pl.coalesce(before, pl.col(f"@first {counter}"))
         gained = gained.with_columns(ordered.select((pl.col(counter) - since).alias(name)))
-        hidden = _hidden_by_restarts(frame, counter, reach)
-        if hidden.height:
+        if counter in restarted:
+            hidden = _hidden_by_restarts(frame, counter, reach)
             gained = gained.join(hidden, on=("@gpu", "@bucket"), how="left", maintain_order="left").with_columns(
                 pl.col(name) + pl.col("@hidden").fill_null(0)
             )
@@ -330,6 +331,19 @@ def _carried(frame: pl.DataFrame, counter: str, reach: int) -> pl.Expr:
         return pl.when(bucket - known <= reach).then(before)
     same = pl.col("@gpu") == pl.col("@gpu").shift(1)
     return pl.when(same & (bucket - bucket.shift(1) <= reach)).then(value.shift(1))
+
+
+def _restarted(frame: pl.DataFrame) -> set[str]:
+    """Counters that fell anywhere within a GPU: few, and only they are looked at sample by sample."""
+    same = pl.col("@gpu") == pl.col("@gpu").shift(1)
+    fell = {
+        name: pl.col(name)
+        < (pl.col(name).forward_fill() if frame.get_column(name).null_count() else pl.col(name)).shift(1)
+        for name in COUNTERS
+        if frame.get_column(name).null_count() < frame.height
+    }
+    told = frame.lazy().select((fell[name] & same).any().alias(name) for name in fell).collect()
+    return {name for name in fell if told.item(0, name)}
 
 
 def _hidden_by_restarts(frame: pl.DataFrame, counter: str, reach: int) -> pl.DataFrame:
