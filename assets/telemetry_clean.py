@@ -21,6 +21,7 @@ from sources.telemetry.spool_format import Column
 from sources.telemetry_inputs.xid_catalogue import with_meaning
 from warehouse.schema.declare import key_of, lake_schema, qualified_name, table_of
 from warehouse.schema.telemetry import GpuSample
+from warehouse.schema.telemetry_boards import EccCounter, GpuProcess
 from warehouse.schema.telemetry_fleet import (
     GpuEvent,
     Inventory,
@@ -31,7 +32,9 @@ from warehouse.schema.telemetry_fleet import (
 )
 
 RECORD_TABLES: Final[Mapping[str, type[SQLModel]]] = {
+    "ecc_counter": EccCounter,
     "gpu_event": GpuEvent,
+    "gpu_process": GpuProcess,
     "inventory": Inventory,
     "link_counter": LinkCounter,
     "node_state": NodeState,

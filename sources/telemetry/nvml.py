@@ -14,7 +14,7 @@ import pynvml
 
 from sources.telemetry.nvml_errors import BOARD_SCOPE, NOT_SAMPLED, DeviceLostError, DriverDownError, absent_reason
 from sources.telemetry.nvml_fields import FieldBatch
-from sources.telemetry.nvml_gpm import METRICS, Gpm
+from sources.telemetry.nvml_gpm import METRICS, RATIOS, Gpm
 from sources.telemetry.nvml_identity import (
     Facts,
     Instance,
@@ -24,7 +24,9 @@ from sources.telemetry.nvml_identity import (
     link_count,
     static_facts,
 )
-from sources.telemetry.nvml_links import Counted, Links
+from sources.telemetry.nvml_links import Counted, Links, PcieLink
+from sources.telemetry.nvml_memory_errors import Cell, MemoryErrors
+from sources.telemetry.nvml_processes import Process, processes
 from sources.telemetry.nvml_reading import Reading
 from sources.telemetry.nvml_signals import (
     FAST,
@@ -44,7 +46,7 @@ BOARD_COLUMNS: Final = frozenset(
     | {column for columns, _ in (*FAST_CALLS, *SLOW_CALLS) for column in columns}
     | METRICS.keys()
 )
-_INSTANCE_COLUMNS: Final = frozenset(METRICS) | {column for columns, _ in MEMORY_CALLS for column in columns}
+_INSTANCE_COLUMNS: Final = frozenset(RATIOS) | {column for columns, _ in MEMORY_CALLS for column in columns}
 _UNKNOWN: Final = pynvml.NVML_ERROR_UNKNOWN
 
 
@@ -64,6 +66,8 @@ class Board:
         self._slow = FieldBatch(SLOW)
         self._gpm = Gpm(handle)
         self._links = Links(arch, links)
+        self._pcie = PcieLink()
+        self._memory_errors = MemoryErrors()
         self._static = static_facts(handle)
         self._instances: list[tuple[Instance, Gpm]] = []
         self.refresh()
@@ -145,6 +149,19 @@ class Board:
     def link_states(self) -> Iterator[tuple[int, bool]]:
         """(link, whether it is up)."""
         return self._links.states(self.handle)
+
+    def pcie(self) -> Iterator[Counted]:
+        """Every error counter of the board's PCIe link."""
+        return self._pcie.read(self.handle)
+
+    def memory_errors(self) -> Iterator[tuple[Cell, int | None, str]]:
+        """The ECC matrix."""
+        return self._memory_errors.read(self.handle)
+
+    def processes(self) -> tuple[list[Process], str]:
+        """Compute processes of the board and its MIG instances, or why they are not known."""
+        own = {instance.gpu_instance_id: instance.uuid for instance, _ in self._instances}
+        return processes(self.handle, self.uuid, own)
 
     def close(self) -> None:
         """Free what was allocated for this GPU; the driver must still be initialised."""

@@ -20,7 +20,16 @@ from sources.telemetry.nvml_errors import (
 )
 from sources.telemetry.nvml_events import EventWatch
 from sources.telemetry.nvml_kernel_log import KernelLog
-from sources.telemetry.nvml_ledger import EVERY_DEVICE, WHOLE_ROW, InventoryLedger, LinkLedger, NullLedger
+from sources.telemetry.nvml_ledger import (
+    EVERY_DEVICE,
+    WHOLE_ROW,
+    EccLedger,
+    InventoryLedger,
+    LinkLedger,
+    NullLedger,
+    ProcessLedger,
+)
+from sources.telemetry.nvml_processes import blindness
 from sources.telemetry.nvml_reading import Number
 from sources.telemetry.nvml_signals import SLOW_COLUMNS
 
@@ -76,6 +85,9 @@ class Collector:
         self.watch = EventWatch(sink.record, self._log)
         self._nulls = NullLedger(sink.record, table="gpu_samples")
         self._links = LinkLedger(sink.record)
+        self._pcie = LinkLedger(sink.record, kind="pcie")
+        self._ecc = EccLedger(sink.record)
+        self._processes = ProcessLedger(sink.record)
         self._inventory = InventoryLedger(sink.record, boot_id=boot_id)
         self._lost: dict[str, str | None] = {}  # UUID -> PCI bus id
         self._down = ""
@@ -109,6 +121,8 @@ class Collector:
             self._go_down(error, at_us)
         if self._log.reason:
             NullLedger(self._sink.record, table="gpu_events").begin(at_us, EVERY_DEVICE, "message", self._log.reason)
+        if unseen := blindness():
+            NullLedger(self._sink.record, table="gpu_processes").begin(at_us, EVERY_DEVICE, WHOLE_ROW, unseen)
         if not self._is_always_slow:
             for column in SLOW_COLUMNS:
                 self._nulls.begin(at_us, EVERY_DEVICE, column, NOT_SAMPLED)
@@ -160,6 +174,9 @@ class Collector:
             self._inventory.note(at_us, board.uuid, board.inventory())
             self._links.note(at_us, board.uuid, board.links())
             self._links.note_states(at_us, board.uuid, board.pci_bus_id, board.link_states())
+            self._pcie.note(at_us, board.uuid, board.pcie())
+            self._ecc.note(at_us, board.uuid, board.memory_errors())
+            self._processes.note(at_us, board.uuid, *board.processes())
         rows: list[Row] = []
         for uuid, reading in board.read(self._clock(), is_slow=is_slow):
             self._nulls.note(at_us, uuid, reading)

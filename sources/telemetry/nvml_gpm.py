@@ -1,4 +1,4 @@
-"""GPU performance monitoring on Hopper and later: how busy tensor pipes, SMs and memory were between two ticks.
+"""GPU performance monitoring on Hopper and later: how busy tensor pipes, SMs, memory and links were between two ticks.
 
 Belongs here: the pair of samples kept for one GPU (or MIG instance) and the metrics computed between them. Does
 not belong here: profiling through DCGM, which needs its own daemon.
@@ -13,14 +13,24 @@ import pynvml
 from sources.telemetry.nvml_errors import NO_PREVIOUS_SAMPLE, absent_reason, word
 from sources.telemetry.nvml_reading import Reading
 
-# column -> GPM metric id; all are percentages
-METRICS: Final[dict[str, int]] = {
+# column -> GPM metric id; percentages
+RATIOS: Final[dict[str, int]] = {
     "graphics_active_ratio": pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL,
     "sm_active_ratio": pynvml.NVML_GPM_METRIC_SM_UTIL,
     "sm_occupancy_ratio": pynvml.NVML_GPM_METRIC_SM_OCCUPANCY,
     "tensor_active_ratio": pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
     "dram_active_ratio": pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL,
 }
+# column -> GPM metric id; MiB/s. The whole board's: a MIG instance has no share of them.
+RATES: Final[dict[str, int]] = {
+    "nvlink_tx_bytes_per_s": pynvml.NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC,
+    "nvlink_rx_bytes_per_s": pynvml.NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC,
+    "pcie_tx_bytes_per_s": pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC,
+    "pcie_rx_bytes_per_s": pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC,
+}
+METRICS: Final = RATIOS | RATES
+_PERCENT: Final = 100
+_MIB: Final = 1 << 20
 SHORTEST_S: Final = 0.1  # NVML asks for more than 100 ms between two samples
 LONGEST_S: Final = 600.0  # an average over a longer pause says nothing about a tick
 
@@ -35,6 +45,7 @@ class Gpm:
     def __init__(self, handle: Any, *, gpu_instance_id: int | None = None) -> None:
         self._handle = handle
         self._instance = gpu_instance_id
+        self._metrics = METRICS if gpu_instance_id is None else RATIOS
         self._samples: list[Any] = []
         self._taken_at: float | None = None
         self._absent = self._probe()
@@ -61,7 +72,7 @@ class Gpm:
         """
         reason = self._absent or self._take(now) or self._difference(reading)
         if reason:
-            for column in METRICS:
+            for column in self._metrics:
                 reading.miss(column, reason)
 
     def _take(self, now: float) -> str:
@@ -85,21 +96,22 @@ class Gpm:
     def _difference(self, reading: Reading) -> str:
         request: Any = self._request
         request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-        request.numMetrics = len(METRICS)
+        request.numMetrics = len(self._metrics)
         request.sample1, request.sample2 = self._samples
         slots = request.metrics
-        for index, metric in enumerate(METRICS.values()):
+        for index, metric in enumerate(self._metrics.values()):
             slots[index].metricId = metric
             slots[index].nvmlReturn = pynvml.NVML_ERROR_NO_DATA
         try:
             pynvml.nvmlGpmMetricsGet(request)
         except pynvml.NVMLError as error:
             return absent_reason(error.value)
-        for index, column in enumerate(METRICS):
+        for index, column in enumerate(self._metrics):
+            value = slots[index].value
             if slots[index].nvmlReturn != pynvml.NVML_SUCCESS:
                 reading.miss(column, absent_reason(slots[index].nvmlReturn))
             else:
-                reading.put(column, slots[index].value / 100)
+                reading.put(column, value * _MIB if column in RATES else value / _PERCENT)
         return ""
 
     def close(self) -> None:

@@ -17,7 +17,16 @@ from sources.telemetry.nvml_catalogue import accelerator_of
 from sources.telemetry.nvml_errors import absent_reason
 
 Facts = dict[str, str | int | float | bool | None]
-_FABRIC_COMPLETED: Final = 3
+_FABRIC_STATES: Final = {0: "not_supported", 1: "not_started", 2: "in_progress", 3: "completed"}
+# What NVML's health mask says of the fabric, two bits each: 0 not supported, 1 true, 2 false.
+_FABRIC_FLAGS: Final = (
+    ("degraded_bandwidth", pynvml.NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW),
+    ("route_recovery", pynvml.NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_RECOVERY),
+    ("route_unhealthy", pynvml.NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_UNHEALTHY),
+    ("access_timeout_recovery", pynvml.NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_ACCESS_TIMEOUT_RECOVERY),
+)
+_FLAG_BITS: Final = 3
+_CONFIGURATION_BITS: Final = 15
 _ARCH_UNKNOWN: Final = 0xFFFFFFFF
 
 
@@ -76,35 +85,80 @@ def static_facts(handle: Any) -> Facts:
         "gsp_firmware": ask(pynvml.nvmlDeviceGetGspFirmwareVersion, handle),
         "memory_total_bytes": memory.total if memory else None,
         "nvlink_count": link_count(handle),
+        "sm_clock_max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        "memory_clock_max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        "pcie_link_generation_max": ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+        "pcie_link_width_max": ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+        **_thresholds(handle),
         **_platform(handle),
     }
 
 
 def changing_facts(handle: Any) -> Facts:
     """Facts that an administrator or the fabric manager changes while the driver runs."""
-    limit = ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     mig = ask(pynvml.nvmlDeviceGetMigMode, handle)
     ecc = ask(pynvml.nvmlDeviceGetEccMode, handle)
     return {
-        "power_limit_w": None if limit is None else limit / 1000,
+        **_power_limits(handle),
         "is_mig_enabled": None if mig is None else bool(mig[0]),
         "is_ecc_enabled": None if ecc is None else bool(ecc[0]),
         **_fabric(handle),
     }
 
 
+def _power_limits(handle: Any) -> Facts:
+    """Enforced (what the management controller leaves of it), asked for on the node, default, and the range."""
+    span = ask(pynvml.nvmlDeviceGetPowerManagementLimitConstraints, handle) or (None, None)
+    told = {
+        "power_limit_w": ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle),
+        "power_limit_requested_w": ask(pynvml.nvmlDeviceGetPowerManagementLimit, handle),
+        "power_limit_default_w": ask(pynvml.nvmlDeviceGetPowerManagementDefaultLimit, handle),
+        "power_limit_min_w": span[0],
+        "power_limit_max_w": span[1],
+    }
+    return {name: None if milliwatts is None else milliwatts / 1000 for name, milliwatts in told.items()}
+
+
+def _thresholds(handle: Any) -> Facts:
+    """Temperatures, on boards before Ada; later ones give a margin, which is no temperature."""
+    slowdown = ask(pynvml.nvmlDeviceGetTemperatureThreshold, handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
+    shutdown = ask(pynvml.nvmlDeviceGetTemperatureThreshold, handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN)
+    return {"temperature_slowdown_c": slowdown or None, "temperature_shutdown_c": shutdown or None}
+
+
 def _fabric(handle: Any) -> Facts:
-    facts: Facts = {"fabric_cluster_uuid": None, "fabric_clique_id": None}
+    facts: Facts = {
+        "fabric_cluster_uuid": None,
+        "fabric_clique_id": None,
+        "fabric_state": None,
+        "fabric_health": None,
+    }
     for form in (pynvml.c_nvmlGpuFabricInfo_v3_t, pynvml.c_nvmlGpuFabricInfo_v2_t):
         info = form()
         if ask(pynvml.nvmlDeviceGetGpuFabricInfoV, handle, pynvml.byref(info)) is None:
             continue
-        if info.state == _FABRIC_COMPLETED and info.status == pynvml.NVML_SUCCESS:
+        state = _FABRIC_STATES.get(info.state)
+        is_failed = state == "completed" and info.status != pynvml.NVML_SUCCESS
+        facts["fabric_state"] = "failed" if is_failed else state
+        if state == "completed" and not is_failed:
             raw = bytes(info.clusterUuid).hex()
             facts["fabric_cluster_uuid"] = f"{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
             facts["fabric_clique_id"] = info.cliqueId
+            facts["fabric_health"] = fabric_health(info.healthMask)
         break
     return facts
+
+
+def fabric_health(mask: int) -> str | None:
+    """What is wrong by NVML's health mask, `healthy` where nothing is, None where the fabric does not say."""
+    flags = {word: mask >> shift & _FLAG_BITS for word, shift in _FABRIC_FLAGS}
+    configuration = mask >> pynvml.NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_INCORRECT_CONFIGURATION & _CONFIGURATION_BITS
+    wrong = [word for word, flag in flags.items() if flag == 1]
+    if configuration > pynvml.NVML_GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_NONE:
+        wrong.append("incorrect_configuration")
+    if wrong:
+        return ",".join(wrong)
+    return "healthy" if configuration or any(flags.values()) else None
 
 
 def _platform(handle: Any) -> Facts:

@@ -1,4 +1,4 @@
-"""Errors and state of each NVLink, read by the interface that tells the truth on that architecture.
+"""Errors, speed and state of each NVLink, read by the interface that tells the truth on that architecture; PCIe errors.
 
 Belongs here: the three tiers and their counters' names. Does not belong here: deltas, thresholds, InfiniBand.
 The legacy totals answer SUCCESS with 0 on Hopper, and the Hopper fields do not exist on Blackwell, so the tier
@@ -53,6 +53,27 @@ BLACKWELL_FIELDS: Final[dict[str, int]] = {
     "recovery": pynvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS,
     "effective_errors": pynvml.NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS,
     "symbol_errors": pynvml.NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS,
+    # Rates, still encoded: mantissa in bits 8 to 11, negative exponent in bits 0 to 7; 15 and 255 mean no error.
+    "effective_ber_raw": pynvml.NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER,
+    "symbol_ber_raw": pynvml.NVML_FI_DEV_NVLINK_COUNT_SYMBOL_BER,
+}
+# On every architecture, with the link as scope. A link that is down has speed 0 or none.
+SPEED: Final[dict[str, int]] = {"speed_mb_per_s": pynvml.NVML_FI_DEV_NVLINK_GET_SPEED}
+# Replays are in every sample, with the board's bytes; these tell what is wrong where they grow.
+PCIE: Final[dict[str, int]] = {
+    "replay_rollover": pynvml.NVML_FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER,
+    "l0_to_recovery": pynvml.NVML_FI_DEV_PCIE_L0_TO_RECOVERY_COUNTER,
+    "correctable_errors": pynvml.NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS,
+    "naks_received": pynvml.NVML_FI_DEV_PCIE_COUNT_NAKS_RECEIVED,
+    "naks_sent": pynvml.NVML_FI_DEV_PCIE_COUNT_NAKS_SENT,
+    "receiver_errors": pynvml.NVML_FI_DEV_PCIE_COUNT_RECEIVER_ERROR,
+    "bad_tlp": pynvml.NVML_FI_DEV_PCIE_COUNT_BAD_TLP,
+    "bad_dllp": pynvml.NVML_FI_DEV_PCIE_COUNT_BAD_DLLP,
+    "non_fatal_errors": pynvml.NVML_FI_DEV_PCIE_COUNT_NON_FATAL_ERROR,
+    "fatal_errors": pynvml.NVML_FI_DEV_PCIE_COUNT_FATAL_ERROR,
+    "unsupported_requests": pynvml.NVML_FI_DEV_PCIE_COUNT_UNSUPPORTED_REQ,
+    "lcrc_errors": pynvml.NVML_FI_DEV_PCIE_COUNT_LCRC_ERROR,
+    "lane_errors": pynvml.NVML_FI_DEV_PCIE_COUNT_LANE_ERROR,
 }
 
 Counted = tuple[int, str, int | None, str]  # link, counter, value or None, reason of a None
@@ -65,11 +86,11 @@ class Links:
         self._links = links
         self._is_hopper = arch == pynvml.NVML_DEVICE_ARCH_HOPPER
         if self._is_hopper:
-            self._batch = _per_link(links, HOPPER_FIELDS)
+            self._batch = _per_link(links, HOPPER_FIELDS | SPEED)
         elif arch is not None and arch > pynvml.NVML_DEVICE_ARCH_HOPPER:
-            self._batch = _per_link(links, BLACKWELL_FIELDS)
+            self._batch = _per_link(links, BLACKWELL_FIELDS | SPEED)
         else:
-            self._batch = _legacy(min(links, LEGACY_LINKS))
+            self._batch = FieldBatch([*_legacy(min(links, LEGACY_LINKS)), *_signals(links, SPEED)])
 
     def read(self, handle: Any) -> Iterator[Counted]:
         """Every counter. Raises `DeviceLostError` or `DriverDownError`."""
@@ -108,21 +129,35 @@ class Links:
                 absent_reason(error.value)
 
 
+class PcieLink:
+    """The PCIe link of one board, as link 0."""
+
+    def __init__(self) -> None:
+        self._batch = FieldBatch([Signal(counter, ((field_id, 0),)) for counter, field_id in PCIE.items()])
+
+    def read(self, handle: Any) -> Iterator[Counted]:
+        """Every counter. Raises `DeviceLostError` or `DriverDownError`."""
+        reading = Reading()
+        self._batch.read(handle, reading)
+        for counter, answer in reading.values.items():
+            yield 0, counter, None if answer is None else int(answer), reading.reasons.get(counter, "")
+
+
 def _per_link(links: int, fields: dict[str, int]) -> FieldBatch:
-    return FieldBatch(
-        [
-            Signal(f"{link} {counter}", ((field_id, link),))
-            for link in range(links)
-            for counter, field_id in fields.items()
-        ]
-    )
+    return FieldBatch(_signals(links, fields))
 
 
-def _legacy(links: int) -> FieldBatch:
-    return FieldBatch(
-        [
-            Signal(f"{link} {counter}", ((low + link if link < _FIRST_SIX else high + link - _FIRST_SIX, 0),))
-            for link in range(links)
-            for counter, (low, high) in LEGACY.items()
-        ]
-    )
+def _signals(links: int, fields: dict[str, int]) -> list[Signal]:
+    return [
+        Signal(f"{link} {counter}", ((field_id, link),))
+        for link in range(links)
+        for counter, field_id in fields.items()
+    ]
+
+
+def _legacy(links: int) -> list[Signal]:
+    return [
+        Signal(f"{link} {counter}", ((low + link if link < _FIRST_SIX else high + link - _FIRST_SIX, 0),))
+        for link in range(links)
+        for counter, (low, high) in LEGACY.items()
+    ]

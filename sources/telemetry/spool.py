@@ -44,7 +44,17 @@ from sources.telemetry.spool_format import (
 )
 
 RECORD_KINDS: Final = frozenset(
-    {"gpu_event", "link_counter", "inventory", "null_reason", "node_state", "power_reading", "gap"}
+    {
+        "ecc_counter",
+        "gpu_event",
+        "gpu_process",
+        "link_counter",
+        "inventory",
+        "null_reason",
+        "node_state",
+        "power_reading",
+        "gap",
+    }
 )
 MIB: Final = 1 << 20
 KEPT_RECORDS: Final = 10_000  # records that a full disk refused wait in memory, the newest of them

@@ -9,8 +9,9 @@ from agent_machine import Machine, uuid_of
 from sources.telemetry.nvml_events import Echoes
 
 
-def counters(machine: Machine, gpu: int, link: int) -> dict[str, list[object]]:
-    rows = [r for r in machine.records("link_counter") if r["device"] == uuid_of(gpu) and r["link_index"] == link]
+def counters(machine: Machine, gpu: int, link: int, kind: str = "nvlink") -> dict[str, list[object]]:
+    wanted = (uuid_of(gpu), link, kind)
+    rows = [r for r in machine.records("link_counter") if (r["device"], r["link_index"], r["link_kind"]) == wanted]
     found: dict[str, list[object]] = {}
     for row in rows:
         found.setdefault(str(row["counter"]), []).append(row["value"])
@@ -31,10 +32,11 @@ def test_hopper_counters_grow_then_reset_and_are_told_on_change(machine: Machine
         "crc_flit": [0],
         "crc_data": [0],
         "ecc_data": [0],
+        "speed_mb_per_s": [26562],
     }
     assert counters(machine, 0, 17)["replay"] == [0]
     assert counters(machine, 0, 18) == {}
-    assert {r["link_kind"] for r in machine.records("link_counter")} == {"nvlink"}
+    assert {r["link_kind"] for r in machine.records("link_counter")} == {"nvlink", "pcie"}
 
 
 def test_hopper_does_not_believe_the_legacy_fields(machine: Machine) -> None:
@@ -62,8 +64,9 @@ def test_ampere_reads_the_legacy_fields_of_twelve_links(machine: Machine) -> Non
     )
     machine.command("--once")
     low, high = counters(machine, 0, 3), counters(machine, 0, 7)
-    assert low == {"crc_flit": [1], "crc_data": [2], "replay": [3], "recovery": [4], "ecc_data": [5]}
-    assert high == {"crc_flit": [6], "crc_data": [7], "replay": [8], "recovery": [9], "ecc_data": [10]}
+    speed = {"speed_mb_per_s": [26562]}
+    assert low == speed | {"crc_flit": [1], "crc_data": [2], "replay": [3], "recovery": [4], "ecc_data": [5]}
+    assert high == speed | {"crc_flit": [6], "crc_data": [7], "replay": [8], "recovery": [9], "ecc_data": [10]}
 
 
 def test_blackwell_reads_its_own_fields_and_sums_the_bytes_of_its_links(machine: Machine) -> None:
@@ -71,13 +74,32 @@ def test_blackwell_reads_its_own_fields_and_sums_the_bytes_of_its_links(machine:
         *("* arch 10", "* links 2", "0 fi_err.138 3", "0 fi_err.139 3"),
         *("0 fi.206.1 11", "0 fi.215.1 12", "0 fi.161.1 99"),
         *("0 fi.202.0 1000", "0 fi.202.1 234", "0 fi.204.0 5", "0 fi.204.1 6"),
+        *("0 fi.220.1 1292", "0 fi.222.1 4095", "0 fi.164.1 53125"),
     )
     machine.command("--once")
     found = counters(machine, 0, 1)
     assert (found["malformed_packet"], found["recovery"]) == ([11], [12])
+    # Bit-error rates stay encoded: 1292 is 0x50c, 5 * 10^-12; 4095 is 15 and 255, no error at all.
+    assert (found["effective_ber_raw"], found["symbol_ber_raw"], found["speed_mb_per_s"]) == ([1292], [4095], [53125])
     assert "replay" not in found
     row = machine.samples().row(by_predicate=pl.col("gpu_uuid") == uuid_of(0), named=True)
     assert (row["nvlink_tx_bytes"], row["nvlink_rx_bytes"]) == (1234, 11)
+
+
+def test_a_links_speed_is_told_when_it_changes(machine: Machine) -> None:
+    machine.start()
+    machine.until_rows()
+    machine.say("2 fi.164.5 0")
+    machine.until(lambda: counters(machine, 2, 5)["speed_mb_per_s"] == [26562, 0])
+
+
+def test_pcie_errors_are_counters_of_link_0(machine: Machine) -> None:
+    machine.say("3 fi.176 9", "3 fi_err.183 3")
+    machine.command("--once")
+    found = counters(machine, 3, 0, "pcie")
+    assert (found["correctable_errors"], found["l0_to_recovery"], found["bad_tlp"]) == ([6], [4], [9])
+    assert "lane_errors" not in found
+    assert len(found) == 12
 
 
 def test_a_sum_over_links_is_null_when_one_link_is_silent(machine: Machine) -> None:

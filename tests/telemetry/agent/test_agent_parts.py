@@ -11,8 +11,11 @@ import pytest
 
 from sources.telemetry.nvml_catalogue import accelerator_of
 from sources.telemetry.nvml_fields import decode
+from sources.telemetry.nvml_identity import fabric_health
 from sources.telemetry.nvml_kernel_log import KernelLog, same_device, understand
-from sources.telemetry.nvml_ledger import HEARTBEAT_US, LinkLedger, NullLedger
+from sources.telemetry.nvml_ledger import HEARTBEAT_US, EccLedger, LinkLedger, NullLedger, ProcessLedger
+from sources.telemetry.nvml_memory_errors import Cell
+from sources.telemetry.nvml_processes import Process, blindness
 from sources.telemetry.nvml_reading import Reading
 from sources.telemetry.spool_format import GPU_COLUMNS
 
@@ -49,12 +52,7 @@ def test_the_agents_columns_are_columns_of_the_table() -> None:
 
     names = {column.name for column in COLUMNS}
     assert names <= set(table_of(GpuSample).columns.keys())
-    assert {c.name for c in GPU_COLUMNS} - names == {
-        "nvlink_tx_bytes_per_s",
-        "nvlink_rx_bytes_per_s",
-        "pcie_tx_bytes_per_s",
-        "pcie_rx_bytes_per_s",
-    }
+    assert names == {c.name for c in GPU_COLUMNS}
 
 
 @pytest.mark.parametrize(
@@ -203,3 +201,78 @@ def test_a_column_that_was_not_sampled_keeps_its_reason() -> None:
         reading.miss("fan_speed_ratio", reason)
         ledger.note(at_us, "GPU-1", reading)
     assert [(row["from_at"], row["reason"]) for _, row in told.rows] == [(1, "not_supported")]
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"),
+    [
+        (0, None),  # the fabric says nothing
+        (0b10_10_10_10, "healthy"),  # four times "false"
+        (0b10_10_10_01, "degraded_bandwidth"),
+        (0b01_01_01_10, "route_recovery,route_unhealthy,access_timeout_recovery"),
+        (1 << 8, "healthy"),  # the configuration is right
+        (5 << 8 | 0b10, "incorrect_configuration"),  # too few NVLinks
+    ],
+)
+def test_the_health_of_the_fabric_is_read_from_its_mask(mask: int, expected: str | None) -> None:
+    assert fabric_health(mask) == expected
+
+
+def at(process: Process, memory_bytes: int | None) -> Process:
+    return process._replace(memory_bytes=memory_bytes)
+
+
+JOB = Process("GPU-1", 4711, "python3", 1000)
+
+
+def test_a_process_is_told_when_it_comes_when_its_memory_moves_each_hour_and_when_it_goes() -> None:
+    told = Told()
+    ledger = ProcessLedger(told)
+    for minute, found in ((0, [JOB]), (1, [at(JOB, 1100)]), (2, [at(JOB, 1101)]), (3, []), (4, [])):
+        ledger.note(minute, "GPU-1", found, "")
+    spans = [(row["from_at"], row["to_at"], row["memory_used_bytes"]) for _, row in told.rows]
+    assert spans == [(0, None, 1000), (2, None, 1101), (3, 3, 1101)]
+    ledger.note(5, "GPU-1", [JOB], "")
+    ledger.note(5 + HEARTBEAT_US, "GPU-1", [JOB], "")
+    assert [row["from_at"] for _, row in told.rows[3:]] == [5, 5 + HEARTBEAT_US]
+
+
+def test_processes_that_cannot_be_seen_are_not_taken_to_be_gone() -> None:
+    told = Told()
+    ledger = ProcessLedger(told)
+    ledger.note(0, "GPU-1", [JOB], "")
+    ledger.note(1, "GPU-1", [], "no_permission")
+    ledger.note(2, "GPU-1", [JOB], "")
+    assert [(kind, row["from_at"]) for kind, row in told.rows] == [
+        ("gpu_process", 0),
+        ("null_reason", 1),
+        ("null_reason", 2),
+    ]
+
+
+def test_a_container_without_the_hosts_process_ids_says_that_it_sees_none(tmp_path: Path) -> None:
+    for name, number, reason in (("host", 4026531836, ""), ("other", 4026532000, "other_pid_namespace")):
+        link = tmp_path / name
+        link.symlink_to(f"pid:[{number}]")
+        assert blindness(link) == reason
+
+
+def test_ecc_counters_are_told_on_change_and_a_board_without_ecc_has_one_reason() -> None:
+    told = Told()
+    ledger = EccLedger(told)
+    dram, cbu = Cell("corrected", "volatile", "dram"), Cell("uncorrected", "volatile", "cbu")
+    for at_us, errors in ((1, 7), (2, 7), (3, 9)):
+        ledger.note(at_us, "GPU-1", [(dram, errors, ""), (cbu, None, "not_supported")])
+    assert [(row["sampled_at"], row["location"], row["value"]) for _, row in told.rows] == [
+        (1, "dram", 7),
+        (3, "dram", 9),
+    ]
+    ledger.note(4, "GPU-2", [(dram, None, "not_supported"), (cbu, None, "not_supported")])
+    (kind, row) = told.rows[-1]
+    assert (kind, row["device"], row["table_name"], row["column_name"], row["reason"]) == (
+        "null_reason",
+        "GPU-2",
+        "ecc_counters",
+        "value",
+        "not_supported",
+    )

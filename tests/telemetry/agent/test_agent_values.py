@@ -5,6 +5,7 @@ Expected values are the stub's constants: GPU g draws 300 + g W, has used (g + 1
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import polars as pl
@@ -86,6 +87,13 @@ def test_performance_metrics_are_differences_as_ratios(samples: pl.DataFrame) ->
         "dram_active_ratio",
     )
     assert [row[m] for m in metrics] == pytest.approx([0.03, 0.04, 0.05, 0.07, 0.12])
+
+
+def test_link_rates_of_the_performance_monitor_are_bytes_a_second(samples: pl.DataFrame) -> None:
+    # Metric ids 20 and 21 (PCIe TX, RX), 60 and 61 (NVLink RX, TX), plus half the GPU's number, in MiB/s.
+    row = one(samples, 4)
+    assert (row["pcie_tx_bytes_per_s"], row["pcie_rx_bytes_per_s"]) == (22 * 2**20, 23 * 2**20)
+    assert (row["nvlink_rx_bytes_per_s"], row["nvlink_tx_bytes_per_s"]) == (62 * 2**20, 63 * 2**20)
 
 
 def test_an_unsupported_signal_is_null_with_one_reason_and_never_zero(machine: Machine) -> None:
@@ -230,11 +238,74 @@ def test_inventory_says_what_the_board_is(machine: Machine) -> None:
         "is_ecc_enabled": True,
         "fabric_cluster_uuid": "abababab-abab-abab-abab-abababababab",
         "fabric_clique_id": 1,
+        "fabric_state": "completed",
+        "fabric_health": None,
+        "power_limit_requested_w": 700.0,
+        "power_limit_default_w": 700.0,
+        "power_limit_min_w": 200.0,
+        "power_limit_max_w": 700.0,
+        "temperature_slowdown_c": None,
+        "temperature_shutdown_c": None,
+        "sm_clock_max_mhz": 1980,
+        "memory_clock_max_mhz": 2619,
+        "pcie_link_generation_max": 5,
+        "pcie_link_width_max": 16,
         "parent_gpu_uuid": None,
         "valid_to": None,
         "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
     }
     assert {column: board[column] for column in expected} == expected
+
+
+def test_limits_that_differ_are_told_apart(machine: Machine) -> None:
+    machine.say("1 limit_mw 450000", "1 requested_mw 600000", "1 slowdown 90", "1 fabric 2", "4 fabric_health 1")
+    machine.command("--once")
+    boards = {r["gpu_uuid"]: r for r in machine.records("inventory")}
+    board = boards[uuid_of(1)]
+    assert (board["power_limit_w"], board["power_limit_requested_w"]) == (450.0, 600.0)
+    assert (board["temperature_slowdown_c"], board["temperature_shutdown_c"]) == (90, 95)
+    assert (board["fabric_state"], board["fabric_cluster_uuid"], board["fabric_clique_id"]) == (
+        "in_progress",
+        None,
+        None,
+    )
+    assert boards[uuid_of(4)]["fabric_health"] == "degraded_bandwidth"
+
+
+def test_ecc_errors_are_told_by_memory(machine: Machine) -> None:
+    # Field 12: uncorrected, volatile, device memory; 22: corrected, aggregate, device memory; SRAM has a call.
+    machine.say("2 fi.12 1", "2 fi.22 31", "2 ecc.1.1.7 2")
+    machine.command("--once")
+    rows = [r for r in machine.records("ecc_counter") if r["gpu_uuid"] == uuid_of(2)]
+    found = {(r["error_kind"], r["counter_span"], r["location"]): r["value"] for r in rows}
+    assert found["uncorrected", "volatile", "dram"] == 1
+    assert found["corrected", "aggregate", "dram"] == 31
+    assert found["uncorrected", "aggregate", "sram"] == 2
+    # The totals are fields 3 to 6, as the stub has them.
+    totals = [found[e, s, "total"] for s in ("volatile", "aggregate") for e in ("corrected", "uncorrected")]
+    assert totals == [5, 0, 12, 1]
+    assert ("corrected", "volatile", "l2") not in found  # not counted on this board: no row, and no zero
+
+
+def test_processes_have_a_span_and_a_name(machine: Machine) -> None:
+    machine.say(f"2 pid {os.getpid()}", "2 processes 1", "2 process_bytes 4096", "0 processes 0")
+    machine.start()
+    machine.until_rows()
+    machine.say("2 processes 0", "0 processes 0")
+    mine = lambda: [r for r in machine.records("gpu_process") if r["gpu_uuid"] == uuid_of(2)]  # noqa: E731
+    machine.until(lambda: len(mine()) == 2)
+    came, went = mine()
+    assert (came["pid"], came["memory_used_bytes"], came["to_at"]) == (os.getpid(), 4096, None)
+    assert came["process_name"] == Path("/proc/self/comm").read_text().strip()
+    assert (went["pid"], went["from_at"] == went["to_at"], went["to_at"] > came["from_at"]) == (os.getpid(), True, True)
+    assert not [r for r in machine.records("gpu_process") if r["gpu_uuid"] == uuid_of(0)]
+
+
+def test_a_process_of_a_mig_instance_belongs_to_the_instance(machine: Machine) -> None:
+    machine.say("1 mig 1", "1 processes 1", "1 process_gi 8")
+    machine.command("--once")
+    rows = [r for r in machine.records("gpu_process") if r["pid"] == 100 and r["gpu_uuid"].startswith("MIG")]
+    assert [r["gpu_uuid"] for r in rows] == [f"MIG-00000000-0000-0000-0001-{1:012d}"]
 
 
 def test_a_changed_power_limit_begins_a_new_state(machine: Machine) -> None:

@@ -6,7 +6,8 @@
  *   err.<function>   the code a function returns        hang.<function>  seconds a call of it blocks
  *   fi.<id>[.<scope>]  value of a field                 fi_err.<id>      its return code (NOT_SUPPORTED unless set)
  *   no_batch   field values are refused when more than one is asked for
- *   nv.<link>.<counter>  NVLink error counters 0..4
+ *   nv.<link>.<counter>  NVLink error counters 0..4            ecc.<error>.<span>.<location>  ECC error counters
+ *   pid, process_bytes, process_gi, fabric_health, requested_mw, default_mw, slowdown
  * With -DOLD_DRIVER everything newer than the 470 series is not exported and not answered.
  */
 #include <stdio.h>
@@ -155,7 +156,19 @@ int nvmlDeviceGetMaxClockInfo(struct device *d, u32 kind, u32 *v) { ENTER(d); *v
     int name(struct device *d, u32 *v) { ENTER(d); BOARD_ONLY(d); *v = (u32)get(d->gpu, key, otherwise); return OK; }
 U32(nvmlDeviceGetPowerUsage, "power_mw", 300000 + 1000 * d->gpu)
 U32(nvmlDeviceGetEnforcedPowerLimit, "limit_mw", 700000)
-U32(nvmlDeviceGetPowerManagementLimit, "limit_mw", 700000)
+U32(nvmlDeviceGetPowerManagementLimit, "requested_mw", 700000)
+U32(nvmlDeviceGetPowerManagementDefaultLimit, "default_mw", 700000)
+int nvmlDeviceGetPowerManagementLimitConstraints(struct device *d, u32 *low, u32 *high) {
+    ENTER(d); BOARD_ONLY(d); *low = 200000; *high = 700000; return OK;
+}
+/* Hopper gives a margin instead; "slowdown" makes a board of before. */
+int nvmlDeviceGetTemperatureThreshold(struct device *d, u32 which, u32 *v) {
+    ENTER(d); BOARD_ONLY(d);
+    double slowdown = get(d->gpu, "slowdown", 0);
+    if (!slowdown) return NOT_SUPPORTED;
+    *v = (u32)slowdown + (which == 0 ? 5 : 0);
+    return OK;
+}
 U32(nvmlDeviceGetPerformanceState, "pstate", 0)
 int nvmlDeviceGetTotalEnergyConsumption(struct device *d, u64 *v) {
     ENTER(d); BOARD_ONLY(d); *v = (u64)get(d->gpu, "energy_mj", 1000000.0 * (d->gpu + 1)); return OK;
@@ -241,6 +254,14 @@ int nvmlDeviceGetNvLinkErrorCounter(struct device *d, u32 link, u32 counter, u64
     *v = (u64)get(d->gpu, key, 0);
     return OK;
 }
+/* ecc.<corrected 0|uncorrected 1>.<volatile 0|aggregate 1>.<location> */
+int nvmlDeviceGetMemoryErrorCounter(struct device *d, u32 error, u32 counter, u32 location, u64 *v) {
+    ENTER(d); BOARD_ONLY(d);
+    char key[48];
+    snprintf(key, sizeof key, "ecc.%u.%u.%u", error, counter, location);
+    *v = (u64)get(d->gpu, key, 0);
+    return OK;
+}
 int nvmlDeviceGetMigMode(struct device *d, u32 *now, u32 *next) { ENTER(d); *now = *next = (u32)get(d->gpu, "mig", 0); return OK; }
 int nvmlDeviceGetEccMode(struct device *d, u32 *now, u32 *next) { ENTER(d); *now = *next = 1; return OK; }
 int nvmlDeviceGetNvLinkState(struct device *d, u32 link, u32 *up) {
@@ -308,7 +329,7 @@ struct fabric { u32 version; unsigned char cluster[16]; int status; u32 clique, 
 int nvmlDeviceGetGpuFabricInfoV(struct device *d, struct fabric *f) {
     ENTER(d); BOARD_ONLY(d);
     if (f->version != 0x3000028 && f->version != 0x2000024) return VERSION_MISMATCH;
-    memset(f->cluster, 0xab, 16); f->status = OK; f->clique = 1; f->state = (u32)get(d->gpu, "fabric", 3); f->health = 0;
+    memset(f->cluster, 0xab, 16); f->status = OK; f->clique = 1; f->state = (u32)get(d->gpu, "fabric", 3); f->health = (u32)get(d->gpu, "fabric_health", 0);
     return OK;
 }
 struct platform { u32 version; char ib[16], chassis[16]; char slot, tray, host, peer, module; };
@@ -326,7 +347,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(struct device *d, u32 *n, struct pro
     *n = count;
     if (!count) return OK;
     if (room < count) return SIZE;
-    for (u32 i = 0; i < count; i++) { p[i].pid = 100 + i; p[i].memory = 1 << 20; p[i].gi = p[i].ci = 0xFFFFFFFF; }
+    for (u32 i = 0; i < count; i++) { p[i].pid = (u32)get(d->gpu, "pid", 100) + i; p[i].memory = (u64)get(d->gpu, "process_bytes", 1 << 20); p[i].gi = p[i].ci = (u32)get(d->gpu, "process_gi", 0xFFFFFFFF); }
     return OK;
 }
 struct gpm_sample { int gpu; int instance; u64 taken; };
