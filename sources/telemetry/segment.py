@@ -19,12 +19,21 @@ from typing import Any, Final, cast
 import numpy as np
 import polars as pl
 
-from sources.telemetry.segment_rows import Header, Rows, header_of, row_type_of, samples_frame
+from sources.telemetry.segment_rows import (
+    FormatError,
+    Header,
+    Rows,
+    header_of,
+    later_format,
+    row_type_of,
+    samples_frame,
+)
 from sources.telemetry.spool_format import (
     CLEAN,
     FRAME_BYTES,
     HEAD,
     HEADER,
+    KINDS,
     MAGIC,
     MAX_PAYLOAD,
     RECORD,
@@ -36,6 +45,7 @@ from sources.telemetry.spool_format import (
     Damage,
     Frame,
     Seal,
+    is_later_mark,
     read_seal,
     walk,
 )
@@ -80,6 +90,7 @@ class _Raw:
     """A segment's parts before they become tables; `rows` are views over its bytes, shaped frames by rows."""
 
     header: Header | None = None
+    refusal: FormatError | None = None
     rows: list[Rows] = field(default_factory=list)
     records: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
@@ -95,7 +106,10 @@ def read_segment(body: bytes | Path) -> Segment:
 
 
 def read_header(path: Path) -> Header | None:
-    """A segment's header, without reading its samples; None where it cannot be read. Raises `OSError`."""
+    """A segment's header, without reading its samples; None where damage hides it.
+
+    Raises `OSError`, and `FormatError` for a segment that a newer version wrote in a way this one cannot read.
+    """
     with path.open("rb") as file:
         start = file.read(_HEADER_BYTES)
         if len(start) >= len(MAGIC) + FRAME_BYTES:
@@ -104,7 +118,10 @@ def read_header(path: Path) -> Header | None:
     first = next(walk(start, len(start)), None)
     if isinstance(first, Frame) and first.kind == HEADER:
         return header_of(start[first.begin : first.end])
-    return _scan(_bytes(path)).header
+    raw = _scan(_bytes(path))
+    if raw.refusal or (raw.header is None and is_later_mark(start)):
+        raise raw.refusal or later_format(start[len(MAGIC) - 1 : len(MAGIC)].decode())
+    return raw.header
 
 
 def rows_of(path: Path) -> int:
@@ -192,8 +209,11 @@ def _trusted(body: Body, end: int) -> _Raw:
         if kind == RECORD:
             _add_record(raw, body, begin, begin + length)
         elif kind == HEADER and raw.header is None:
-            raw.header = header_of(body[begin : begin + length])
-            row_type = row_type_of(raw.header.columns)
+            if not _add_header(raw, body, at, begin, begin + length):
+                return raw
+            row_type = row_type_of(cast("Header", raw.header).columns)
+        elif kind not in KINDS:
+            raw.damage.append(_unknown(at, kind, begin + length))
         at = begin + length
     return raw
 
@@ -217,14 +237,10 @@ def _run(body: Body, at: int, end: int, size: int) -> int:
 
 def _distrusted(body: Body, seal: Seal | None, *, holds: bool) -> _Raw:
     """Frames whose own checksum holds, and every span between them."""
-    raw = _Raw()
     end = len(body) if seal is None else seal.length
-    frames: list[Frame] = []
-    for item in walk(body, end):
-        if isinstance(item, Frame):
-            frames.append(item)
-        else:
-            raw.damage.append(item)
+    found = list(walk(body, end))
+    frames = [item for item in found if isinstance(item, Frame)]
+    raw = _Raw(damage=[item for item in found if isinstance(item, Damage)])
     if seal is None:
         looks_sealed = body[-SEAL.size :].startswith(SEAL_MAGIC) if len(body) >= SEAL.size else False
         raw.damage.append(Damage(len(body), 0, "the seal does not fit" if looks_sealed else "the seal is missing"))
@@ -234,11 +250,13 @@ def _distrusted(body: Body, seal: Seal | None, *, holds: bool) -> _Raw:
     if header is None:
         raw.damage.append(Damage(0, len(body), "no readable header: columns and node are not known"))
         return raw
-    raw.header = header_of(body[header.begin : header.end])
-    row_type = row_type_of(raw.header.columns)
+    if not _add_header(raw, body, header.start, header.begin, header.end):
+        return raw
+    row_type = row_type_of(cast("Header", raw.header).columns)
     for item in frames:
         if item.kind == RECORD:
             _add_record(raw, body, item.begin, item.end)
+    raw.damage.extend(_unknown(f.start, f.kind, f.end) for f in frames if f.kind not in KINDS)
     fitting = (f for f in frames if f.kind == SAMPLES and f.rows and f.end - f.begin == f.rows * row_type.itemsize)
     for first, count in _neighbours(fitting):
         raw.rows.append(_block(body, first.start, count, first.rows, row_type))
@@ -265,6 +283,20 @@ def _block(body: Body, at: int, count: int, rows: int, row_type: np.dtype[Any]) 
     """`count` frames of `rows` samples each from `at` on, as a view shaped frames by rows."""
     frames = np.dtype([("head", f"V{FRAME_BYTES}"), ("rows", row_type, (rows,))])
     return cast("Rows", np.frombuffer(body, frames, count, at)["rows"])
+
+
+def _add_header(raw: _Raw, body: Body, start: int, begin: int, end: int) -> bool:
+    """False where this version cannot read what the header announces: nothing after it is then understood."""
+    try:
+        raw.header = header_of(body[begin:end])
+    except FormatError as error:
+        raw.refusal = error
+        raw.damage.append(Damage(start, end - start, str(error)))
+    return raw.header is not None
+
+
+def _unknown(start: int, kind: int, end: int) -> Damage:
+    return Damage(start, end - start, f"a frame of kind {kind}, which this version does not know")
 
 
 def _add_record(raw: _Raw, body: Body, begin: int, end: int) -> None:

@@ -14,10 +14,16 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from sources.telemetry.spool_format import Column, Slot
+from sources.base import AlmanacError
+from sources.telemetry.spool_format import VERSION, Column, Slot, row_format
 
 Rows = np.ndarray[Any, np.dtype[Any]]
 _CACHED_BYTES: Final = 1 << 20  # rows whose every column is read while they lie in the processor's cache
+_WHAT_NOW: Final = "install a newer almanac and ingest again, the segment waits where it is"
+
+
+class FormatError(AlmanacError):
+    """A whole segment that this version cannot read; a newer one may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +44,26 @@ class Header:
 
 
 def header_of(payload: bytes) -> Header:
-    """A header frame's payload as a `Header`. Raises `KeyError`, `ValueError` for what is none."""
-    told = json.loads(payload)
+    """A header frame's payload, whose checksum holds, as a `Header`. Raises `FormatError` for one of a later format."""
+    try:
+        told = json.loads(payload)
+        if told.get("version", VERSION) != VERSION:
+            raise later_format(told["version"])
+        header = _header(told)
+        row_format(header.columns)
+        row_type_of(header.columns)  # refuses a name that stands twice
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise FormatError(f"its header does not read as format {VERSION} ({why}); {_WHAT_NOW}") from None
+    return header
+
+
+def later_format(version: object) -> FormatError:
+    """The error for a segment of another format."""
+    return FormatError(f"it has spool format {version}, this version reads {VERSION}; {_WHAT_NOW}")
+
+
+def _header(told: Mapping[str, Any]) -> Header:
     return Header(
         segment_id=told["segment_id"],
         cluster=told["cluster"],

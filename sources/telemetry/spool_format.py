@@ -5,6 +5,9 @@ their life (`spool.py`), turning frames into tables (`segment.py`).
 
 A segment is `MAGIC`, a header frame (JSON), frames of samples and records, the header frame again, and a seal.
 A frame is its head (sync mark, kind, length, sequence number), a CRC-32 over head and payload, and the payload.
+
+A later format has another `MAGIC`, or a header with a higher `version`: a reader leaves such a segment where it is.
+Within a format, frames and records of a kind that a reader does not know are reported and kept, never misread.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 MAGIC: Final = b"ALMSPOL1"
+VERSION: Final = 1
 SYNC: Final = b"\xa1\x1c\xf7\x0e"
 HEADER, SAMPLES, RECORD = 1, 2, 3
 KINDS: Final = (HEADER, SAMPLES, RECORD)
@@ -154,6 +158,12 @@ class Seal(NamedTuple):
         return self.pack(data_crc)[-CRC.size :] == CRC.pack(self.crc)
 
 
+def is_later_mark(body: Body) -> bool:
+    """Whether the file begins with the mark of another format of ours; damage to this one's can look like it."""
+    mark = bytes(body[: len(MAGIC)])
+    return mark != MAGIC and mark[:-1] == MAGIC[:-1] and mark[-1:].isdigit()
+
+
 def read_seal(body: Body) -> Seal | None:
     """The seal at the end of a segment, or None where there is none that fits the length."""
     if len(body) < len(MAGIC) + SEAL.size:
@@ -196,7 +206,7 @@ def _frame_at(body: Body, at: int, end: int) -> Frame | str:
     if end - at < FRAME_BYTES:
         return "torn: the frame's head is not whole"
     sync, kind, rows, length, sequence = HEAD.unpack_from(body, at)
-    if sync != SYNC or kind not in KINDS or length > MAX_PAYLOAD:
+    if sync != SYNC or length > MAX_PAYLOAD:
         return "not a frame's head"
     begin = at + FRAME_BYTES
     if begin + length > end:
