@@ -16,6 +16,7 @@ from typing import Any
 
 import polars as pl
 
+from assets.clock_checks import on_time
 from assets.landing import Landed, Part, land, record_quality, write_quarantine
 from assets.street import StreetReport
 from assets.telemetry_clean import clean_segments
@@ -70,7 +71,8 @@ def ingest(
 ) -> IngestReport:
     """Land every sealed segment of the folders (default: spool and inbox), oldest first.
 
-    accept: land also what was blocked before, or would be, because it differs from the batch before it.
+    accept: land also what was blocked before, or would be, because it differs from the batch before it, or because
+    the node's clock was wrong.
     Raises `OSError` when the disk is full: what was committed stays, the other segments wait where they are.
     """
     report = IngestReport(INGEST)
@@ -96,15 +98,16 @@ def _ingest_batch(first: _Work, batch: Sequence[Waiting]) -> None:
         done = work.lake.landed(GpuSample, [_mark(w, kind) for w in here for kind in _KINDS if w.segment_id])
         judged = [w for w in here if _mark(w, "blocked") in done and not work.accept]
         over = {*judged, *(w for w in here if _mark(w, "segment") in done)}
-        wrong = [w for w in here if w.problem and w not in over]
-        todo = [w for w in here if not w.problem and w not in over]
+        wrong = [w for w in here if (w.problem or (w.doubt and not work.accept)) and w not in over]
+        refused = {*over, *wrong}
+        todo = [w for w in here if w not in refused]
         slow = [w for w in todo if w.segment_id is None or _mark(w, "damaged") in done]
         fast = [w for w in todo if w.segment_id is not None and _mark(w, "damaged") not in done]
         verdict = _land_whole(work, fast)
         if verdict is None:
             continue
         slow = [*slow, *verdict.hurt]
-        _refuse_units(work, wrong)
+        _refuse(work, wrong)
         spoilt = [w for w in slow if _land_damaged(work, w)]
         fault_point("ingest:before-retire")
         aside = {w.path for w in (*judged, *wrong, *spoilt, *(fast if verdict.held else ()))}
@@ -169,6 +172,7 @@ def _land_samples(work: _Work, ready: Sequence[Prepared], version: int) -> Lande
     last = None if work.accept else _last_stats(work)
     stats = batch_stats(steady, read, GpuSample)
     outcomes = batch_rules(stats, steady.height, refused.height, last, GpuSample)
+    outcomes.append(on_time(one.span for one in ready))
     outcomes.append(_declared({name for one in ready for name in one.undeclared}))
     fault_point("land:candidate-written")
     outcomes += _gate([path for one in ready for path in one.written.paths])
@@ -228,12 +232,12 @@ def _gate(paths: Sequence[Path]) -> list[Outcome]:
     return validate_files(paths, [e for e in suite_of(GpuSample) if e.name != unique], {"date": "DATE"})
 
 
-def _refuse_units(work: _Work, wrong: Sequence[Waiting]) -> None:
-    """Segments whose units nobody taught the house: recorded as blocked, one load for all."""
+def _refuse(work: _Work, wrong: Sequence[Waiting]) -> None:
+    """Segments with units nobody taught the house, or from a clock that is wrong: recorded as blocked, one load for all."""
     if not wrong:
         return
     read = sum(rows_of(w.path) for w in wrong)
-    reason = f"{work.stream}: {'; '.join(sorted({w.problem for w in wrong}))}"
+    reason = f"{work.stream}: {'; '.join(sorted({w.problem or f'{w.node}: {w.doubt}' for w in wrong}))}"
     counts = Counts(read, 0, read, 0)
     load = Load(work.load_id, work.source, counts, "blocked", reason, len(wrong))
     if work.lake.commit_files(GpuSample, [_mark(w, "blocked") for w in wrong], [], load):

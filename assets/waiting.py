@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from sys import intern
 
+from assets.clock_checks import clock_problem
 from assets.telemetry_clean import unknown_unit
 from sources.telemetry.segment import read_header
 from warehouse.home import Home
@@ -26,7 +27,10 @@ KEEP_SEGMENTS = dt.timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One sealed segment. `segment_id` is None where its header cannot be read; `problem` says why it cannot land."""
+    """One sealed segment. `segment_id` is None where its header cannot be read.
+
+    `problem` says why it cannot land, `doubt` why only a person may let it land.
+    """
 
     path: Path
     size: int
@@ -36,6 +40,7 @@ class Waiting:
     node: str
     created_at_us: int
     problem: str
+    doubt: str = ""
 
 
 def waiting(folders: Iterable[Path]) -> list[Waiting]:
@@ -63,6 +68,7 @@ def _look(path: Path) -> Waiting | None:
         intern(header.node),
         header.created_at_us,
         unknown_unit(header.columns),
+        "" if header.is_synthetic else clock_problem(path),
     )
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assets import waiting
+from assets import clock_checks, waiting
 from assets.ingest import ingest
-from ingest.segments import COLUMNS, event, reading, samples, write_segment
+from ingest.segments import COLUMNS, SECOND_US, START_US, event, reading, samples, write_segment
 from sources.telemetry.spool_format import Column
 from warehouse.home import Home
 from warehouse.lake import Lake
@@ -87,6 +87,42 @@ def test_a_batch_a_thousandfold_off_is_held_back_until_a_person_accepts_it(house
     assert len(files) == 1  # the candidate is taken back
     assert counts(ingest(house, [house.quarantine], accept=True)) == (20, 20, 0, 0)
     assert samples(house).height == 40
+
+
+@pytest.mark.parametrize(
+    ("shift_s", "said"),
+    [
+        (8 * 3600, "the node's clock is ahead"),  # local time taken for UTC
+        (400 * 86400, "the node's clock is ahead"),
+        (-1_793_491_100, "the node's clock had no time: readings from 1970-01-01"),
+    ],
+)
+def test_a_segment_of_a_clock_that_is_wrong_is_held_back_until_a_person_accepts_it(
+    house: Home, monkeypatch: pytest.MonkeyPatch, shift_s: int, said: str
+) -> None:
+    monkeypatch.setattr(clock_checks, "now_us", lambda: START_US + 60 * SECOND_US)
+    ticks = range(shift_s, shift_s + 3)
+    wrong = write_segment(house.inbox, "n1", ticks, rows={tick: reading(k) for k, tick in enumerate(ticks)})
+    write_segment(house.inbox, "n2", range(3))
+    report = ingest(house)
+    assert samples(house)["node"].unique().to_list() == ["n2"]
+    assert any(f"n1: {said}" in line for line in report.complaints())
+    assert [p.name for p in house.quarantine.glob("*.seg")] == [wrong.name]
+    assert ingest(house, [house.quarantine], accept=True).rows_landed == 6
+    assert samples(house).filter(node="n1").height == 6
+
+
+def test_a_clock_a_little_ahead_lands_with_a_warning(house: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock_checks, "now_us", lambda: START_US)
+    write_segment(house.inbox, "n1", [29, 31])
+    assert not ingest(house).failed
+    told = Lake(house.lake).scan(QualityResult).filter(~pl.col("passed")).collect()
+    assert told.select("severity", "sample").rows() == [
+        ("warning", "the newest is 31 s ahead: compare the nodes' clocks")
+    ]
+    write_segment(house.inbox, "n2", [29, 30])
+    ingest(house)
+    assert Lake(house.lake).scan(QualityResult).filter(~pl.col("passed")).collect().height == 1
 
 
 def test_a_sample_that_two_segments_hold_lands_once(house: Home) -> None:

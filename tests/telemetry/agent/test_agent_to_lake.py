@@ -81,9 +81,13 @@ def test_values_lost_gpus_nulls_and_link_deltas_reach_the_published_tables(lake:
     # 17 at first sight is no growth we saw; then 4 more; then a reset to 0, which grew by nothing.
     assert deltas == [(17, None), (21, 4), (0, 0)]
     # Speed, ECC and processes of every board; GPU g runs g % 3 processes of the stub.
-    assert rows(lake, "select distinct speed_mbit_per_s from mart.link_health where link_kind = 'nvlink'") == [(212496,)]
+    assert rows(lake, "select distinct speed_mbit_per_s from mart.link_health where link_kind = 'nvlink'") == [
+        (212496,)
+    ]
     total = "error_kind = 'corrected' and counter_span = 'aggregate' and location = 'total'"
-    assert rows(lake, f"select count(distinct gpu_uuid), max(value) from telemetry.ecc_counters where {total}") == [(8, 12)]
+    assert rows(lake, f"select count(distinct gpu_uuid), max(value) from telemetry.ecc_counters where {total}") == [
+        (8, 12)
+    ]
     running = "select count(distinct (gpu_uuid, pid)) from telemetry.gpu_processes where memory_used_bytes = 1048576"
     assert rows(lake, running) == [(sum(g % 3 for g in range(8)),)]
     assert rows(lake, "select bool_or(is_synthetic) from telemetry.gpu_samples") == [(False,)]
