@@ -230,16 +230,20 @@ def write_requests(segments: Path, bodies: Path) -> int:
         first, last = int(at_ms.min()) // 1000, int(at_ms.max()) // 1000  # type: ignore[arg-type]
         for part, begin in enumerate(range(first * 1000, last * 1000 + 1, int(TICKS_A_REQUEST * INTERVAL_S * 1000))):
             until = begin + int(TICKS_A_REQUEST * INTERVAL_S * 1000)
-            request = b""
+            request: list[bytes] = []
             for board in rows.filter(at_ms.is_between(begin, until, closed="left")).partition_by("gpu_uuid"):
                 gpu = board.item(0, "gpu_uuid")
                 labels = {"cluster": "bulk", "node": board.item(0, "node"), "gpu_uuid": gpu}
+                points = _points(board.get_column("sampled_at").dt.epoch("ms").to_numpy().astype(np.uint64))
                 for name in names:
-                    known = board.select("sampled_at", name).drop_nulls()
-                    if known.height:
-                        request += _series({"__name__": name, **labels}, known, name)
-                        values += known.height
-            (bodies / f"{part:06d}-{path.stem}").write_bytes(bytes(cramjam.snappy.compress_raw(request)))
+                    column = board.get_column(name)
+                    known = column.is_not_null().to_numpy() if column.null_count() else slice(None)
+                    some = points[known]
+                    if len(some):
+                        some["value"] = column.drop_nulls().to_numpy()
+                        request.append(_series({"__name__": name, **labels}, some.tobytes()))
+                        values += len(some)
+            (bodies / f"{part:06d}-{path.stem}").write_bytes(bytes(cramjam.snappy.compress_raw(b"".join(request))))
     (bodies.parent / "about.json").write_text(json.dumps({"from_s": first, "to_s": last, "gpu": gpu}))
     return values
 
@@ -248,17 +252,20 @@ def write_requests(segments: Path, bodies: Path) -> int:
 _POINT = np.dtype([("head", "V3"), ("value", "<f8"), ("tag", "u1"), ("time", "V6")])
 
 
-def _series(labels: dict[str, str], known: Any, name: str) -> bytes:
-    at = known.get_column("sampled_at").dt.epoch("ms").to_numpy().astype(np.uint64)
-    points = np.zeros(len(at), _POINT)
+def _points(at_ms: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Samples at these times, their values still to be filled in."""
+    points = np.zeros(len(at_ms), _POINT)
     points["head"] = np.frombuffer(b"\x12\x10\x09", "V3")[0]
-    points["value"] = known.get_column(name).to_numpy().astype(np.float64)
     points["tag"] = 0x10
-    digits = np.stack([(at >> np.uint64(7 * k)) & np.uint64(0x7F) for k in range(6)], axis=1).astype(np.uint8)
+    digits = np.stack([(at_ms >> np.uint64(7 * k)) & np.uint64(0x7F) for k in range(6)], axis=1).astype(np.uint8)
     digits[:, :5] |= 0x80
     points["time"] = digits.view("V6").ravel()
+    return points
+
+
+def _series(labels: dict[str, str], points: bytes) -> bytes:
     body = b"".join(_field(1, _field(1, k.encode()) + _field(2, v.encode())) for k, v in sorted(labels.items()))
-    return _field(1, body + points.tobytes())
+    return _field(1, body + points)
 
 
 def _field(number: int, body: bytes) -> bytes:
