@@ -27,6 +27,7 @@ from sources.telemetry.spool_format import GPU_COLUMNS
 SOURCE: Final = "nvml"
 HANG_S: Final = 30.0  # opening a GPU without persistence mode takes seconds; nothing healthy takes this long
 STOP_GRACE_S: Final = 5.0
+STEP_US: Final = 1_000_000
 COLUMNS: Final = tuple(column for column in GPU_COLUMNS if column.name in BOARD_COLUMNS)
 _LOG: Final = logging.getLogger(__name__)
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -158,6 +159,19 @@ class Spool:
         return True
 
 
+class WallClock:
+    """The time that samples carry, watched against the one that no one sets. A drift by NTP is no step."""
+
+    def __init__(self) -> None:
+        self._offset_us: int | None = None
+
+    def stepped_us(self, wall_us: int, monotonic_us: int) -> int:
+        """By how much the clock was set since the last call, 0 where it was not; negative: set back."""
+        before, self._offset_us = self._offset_us, wall_us - monotonic_us
+        step = 0 if before is None else self._offset_us - before
+        return step if abs(step) >= STEP_US else 0
+
+
 class _Loop:
     """Ticks at absolute deadlines: a late tick does not move the next one, and ticks that fell out are told."""
 
@@ -178,6 +192,7 @@ class _Loop:
         self.ticks = self.missed = 0
         self.busy_since: float | None = None
         self.failure: Exception | None = None
+        self._wall = WallClock()
         collector.on_progress = self._progress
 
     @property
@@ -207,6 +222,7 @@ class _Loop:
         start = time.monotonic()
         number = 0
         while True:
+            self._tell_step()
             self._busy(lambda: self._collector.tick(time.time_ns() // 1000))
             self.ticks += 1
             number += 1
@@ -217,6 +233,15 @@ class _Loop:
                 return
             if self.stop.wait(max(0.0, due - time.monotonic())):
                 return
+
+    def _tell_step(self) -> None:
+        """A step of the clock tears or folds the record: it is told where it happened."""
+        now_us = time.time_ns() // 1000
+        step_us = self._wall.stepped_us(now_us, time.monotonic_ns() // 1000)
+        if step_us:
+            message = f"the node's clock was set {'forward' if step_us > 0 else 'back'} by {abs(step_us) / 1e6:.1f} s"
+            row = {"occurred_at": now_us, "device": "node", "kind": "clock_step", "event_id": str(step_us)}
+            self._spool.record("gpu_event", row | {"severity": "warning", "message": message})
 
     def _progress(self) -> None:
         self.busy_since = time.monotonic()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sources.telemetry.agent import WallClock
 from sources.telemetry.nvml_catalogue import accelerator_of
 from sources.telemetry.nvml_fields import decode
 from sources.telemetry.nvml_identity import fabric_health
@@ -276,3 +277,13 @@ def test_ecc_counters_are_told_on_change_and_a_board_without_ecc_has_one_reason(
         "value",
         "not_supported",
     )
+
+
+def test_a_clock_that_is_set_is_noticed_and_one_that_drifts_is_not() -> None:
+    clock = WallClock()
+    told = [clock.stepped_us(wall, mono) for wall, mono in (
+        (5_000_000, 0), (15_000_400, 10_000_000), (20_100_000, 20_000_000), (40_100_000, 30_000_000),
+        (49_200_000, 40_000_000),
+    )]  # fmt: skip
+    # Ten seconds pass each time. The clock gains 0.4 ms, is set back by 4.9 s, set forward by 10 s, loses 0.9 s.
+    assert told == [0, 0, -4_900_400, 10_000_000, 0]
