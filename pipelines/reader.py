@@ -31,10 +31,9 @@ WIDE = 10_000
 @contextmanager
 def connect(home: Home) -> Iterator[duckdb.DuckDBPyConnection]:
     """A read-only connection in UTC that also works after the home has moved."""
-    if not home.database.exists():
-        raise WarehouseError(f"{home.database} does not exist yet; run `almanac run` first (or give --home)")
+    published = home.published()
     try:
-        con = duckdb.connect(str(home.database), read_only=True)
+        con = duckdb.connect(str(published), read_only=True)
     except duckdb.Error as error:
         raise WarehouseError(
             f"{home.database} cannot be opened ({' '.join(str(error).split())[:160]}); "

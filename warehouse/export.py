@@ -23,8 +23,7 @@ def export(home: Home, folder: Path, form: str, *, everything: bool = False) -> 
 
     Rows of sources whose licence does not allow giving them to others are left out unless `everything`.
     """
-    if not home.database.exists():
-        raise WarehouseError(f"{home.database} does not exist yet; run `almanac run` first (or give --home)")
+    published = home.published()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -32,7 +31,7 @@ def export(home: Home, folder: Path, form: str, *, everything: bool = False) -> 
     with duckdb.connect() as con:
         con.execute("set TimeZone = 'UTC'")
         con.execute("set variable home = ?", [f"{home.root}/"])
-        con.execute(f"attach {quoted(str(home.database))} as published (read_only)")
+        con.execute(f"attach {quoted(str(published))} as published (read_only)")
         names = _tables(con)
         selects = {n: _select(con, n, everything=everything) for n in names}
         match form:

@@ -80,6 +80,12 @@ class Home:
         """The published file that analysts open."""
         return self.root / "warehouse.duckdb"
 
+    def published(self) -> Path:
+        """The published file. Raises `WarehouseError` where nothing has been published yet."""
+        if not self.database.exists():
+            raise WarehouseError(f"{self.database} does not exist yet; run `almanac run` first (or give --home)")
+        return self.database
+
     def free_bytes(self) -> int:
         """Free space on the disk that holds the home."""
         return shutil.disk_usage(self.root).free

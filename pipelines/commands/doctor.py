@@ -18,10 +18,7 @@ def command(fingerprint: bool, home_path: str | None) -> int:
     if fingerprint:
         from warehouse.fingerprint import fingerprint as hashes
 
-        database = Home.at(home_path).database
-        if not database.exists():
-            raise click.UsageError(f"{database} does not exist yet; run `almanac run` first (or give --home)")
-        for table, text in hashes(database).items():
+        for table, text in hashes(Home.at(home_path).published()).items():
             click.echo(f"{text}  {table}")
         return 0
     findings = diagnose(Home.at(home_path))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warehouse.errors import WarehouseError
 from warehouse.home import Home
 
 LANGUAGES = ("en", "zh")
@@ -17,8 +16,7 @@ def write_report(home: Home, lang: str) -> Path:
     """Write the page in one language and return its path."""
     from warehouse.report.page import write
 
-    if not home.database.exists():
-        raise WarehouseError(f"{home.database} does not exist yet; run `almanac run` first (or give --home)")
+    home.published()
     return write(home, lang)
 
 
