@@ -282,7 +282,8 @@ def _commit_blocked(
     counts = Counts(read, 0, read, 0)
     reason = "; ".join(f"{b.stream or source}: {_why(b)}" for b in batches)
     ids = [mark(p, version, blocked=True) for b in batches for p in b.payload_ids]
-    load = Load(load_id, source, counts, "blocked", reason, len(ids))
+    notes = {"": {"payload_ids": [p for b in batches for p in b.payload_ids]}}
+    load = Load(load_id, source, counts, "blocked", reason, len(ids), notes)
     empty = pl.DataFrame(schema=lake_schema(model))
     lake.commit(model, ids, lambda _handle, _todo: (empty, load))
     return counts

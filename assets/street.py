@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from assets.derive import SEQUENTIAL, derive
+from assets.dismissals import REFUSED, dismissed
 from assets.landing import Landed, Part, land, mark, parser_mark, write_quarantine
 from sources.base import FetchError, NotConfiguredError, OfflineError, Parsed, ParseError, Payload, Reject, Source, Web
 from warehouse.archive import Archive, Document, Kept
@@ -38,6 +39,7 @@ class StreetReport:
     landed: list[Landed] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     still_blocked: list[tuple[str, str]] = field(default_factory=list)
+    dismissed: list[tuple[str, str]] = field(default_factory=list)
     problem: str = ""
     skipped: bool = False
 
@@ -69,6 +71,8 @@ class StreetReport:
                 yield f"{one.table}: blocked, nothing of it landed: {one.reason}"
         for url, reason in self.still_blocked:
             yield f"{self.source}: {url}: still blocked: {reason}"
+        for url, reason in self.dismissed:
+            yield f"{self.source}: {url}: was dismissed ({reason}); `almanac dismiss --undo` takes it up again"
 
 
 def fetch_into_archive(home: Home, source: Source, web: Web) -> StreetReport:
@@ -114,16 +118,24 @@ def land_pending(home: Home, source: Source, report: StreetReport | None = None,
     report = report or StreetReport(source.name)
     archive, lake = Archive(home.archive), Lake(home.lake)
     load_id = load_id or uuid.uuid4().hex
+    kept = _counting(archive, lake, source)
     if source.landing == "snapshot":
-        _land_snapshot(archive, lake, source, report, load_id)
+        _land_snapshot(archive, lake, source, kept, report, load_id)
     else:
-        _land_append(archive, lake, source, report, load_id)
-    _still_blocked(archive, source, report)
+        _land_append(archive, lake, source, kept, report, load_id)
+    _still_blocked(_counting(archive, lake, source), report)
     return report
 
 
-def _land_append(archive: Archive, lake: Lake, source: Source, report: StreetReport, load_id: str) -> None:
-    kept = archive.of_source(source.name)
+def _counting(archive: Archive, lake: Lake, source: Source) -> list[Kept]:
+    """Archived documents of the source, oldest first, without those that a person dismissed."""
+    aside = dismissed(lake)
+    return [k for k in archive.of_source(source.name) if k.payload_id not in aside]
+
+
+def _land_append(
+    archive: Archive, lake: Lake, source: Source, kept: Sequence[Kept], report: StreetReport, load_id: str
+) -> None:
     outdated = any(
         (made := lake.transaction_version(tables()[t], parser_mark(source.name))) is not None and made < source.version
         for t in source.tables
@@ -136,18 +148,19 @@ def _land_append(archive: Archive, lake: Lake, source: Source, report: StreetRep
         _land_documents(archive, lake, source, chunk, report, load_id, whole=outdated and start == 0)
 
 
-def _land_snapshot(archive: Archive, lake: Lake, source: Source, report: StreetReport, load_id: str) -> None:
+def _land_snapshot(
+    archive: Archive, lake: Lake, source: Source, kept: Sequence[Kept], report: StreetReport, load_id: str
+) -> None:
     """Only the document seen last in each stream counts; it replaces what its source said before."""
-    newest = _seen_last(archive, source)
+    newest = _seen_last(kept)
     wanted = [k for k in newest.values() if not _is_current(lake, source, k) and not _judged(k, source)]
     if wanted:
         _land_documents(archive, lake, source, wanted, report, load_id, whole=True)
 
 
-def _seen_last(archive: Archive, source: Source) -> dict[str, Kept]:
+def _seen_last(kept: Sequence[Kept]) -> dict[str, Kept]:
     """The document of each stream that the source was last seen to hold."""
-    ordered = sorted(archive.of_source(source.name), key=lambda k: (k.checked_at, k.retrieved_at))
-    return {kept.stream: kept for kept in ordered}
+    return {one.stream: one for one in sorted(kept, key=lambda k: (k.checked_at, k.retrieved_at))}
 
 
 def _is_current(lake: Lake, source: Source, kept: Kept) -> bool:
@@ -165,7 +178,7 @@ def _is_current(lake: Lake, source: Source, kept: Kept) -> bool:
 
 
 def _judged(kept: Kept, source: Source) -> bool:
-    return kept.outcome in ("blocked", "unreadable") and kept.version == source.version
+    return kept.outcome in REFUSED and kept.version == source.version
 
 
 def _pending(lake: Lake, source: Source, kept: Sequence[Kept]) -> list[Kept]:
@@ -277,13 +290,12 @@ def _unreadable(archive: Archive, lake: Lake, source: Source, kept: Kept, why: s
     report.unreadable.append((kept.url, why))
 
 
-def _still_blocked(archive: Archive, source: Source, report: StreetReport) -> None:
+def _still_blocked(counting: Sequence[Kept], report: StreetReport) -> None:
     """A stream whose newest document was refused earlier stays a failure until a good one arrives."""
-    newest = _seen_last(archive, source)
     fresh = {p for one in report.landed for p in one.blocked_payloads}
     said = {url for url, _ in report.unreadable}
-    for kept in newest.values():
-        if kept.outcome in ("blocked", "unreadable") and kept.payload_id not in fresh and kept.url not in said:
+    for kept in _seen_last(counting).values():
+        if kept.outcome in REFUSED and kept.payload_id not in fresh and kept.url not in said:
             report.still_blocked.append((kept.url, kept.reason))
 
 
@@ -291,7 +303,10 @@ def receive(home: Home, source: Source, payloads: Iterable[Payload]) -> StreetRe
     """Local payloads through the same street: keep them all, then land what is pending."""
     report = StreetReport(source.name)
     archive = Archive(home.archive)
+    aside = dismissed(Lake(home.lake))
     for payload in payloads:
-        keep(archive, replace(payload, source=source.name))
+        kept = keep(archive, replace(payload, source=source.name))
         report.received += 1
+        if kept.payload_id in aside:
+            report.dismissed.append((kept.url, aside[kept.payload_id]))
     return land_pending(home, source, report)

@@ -24,6 +24,7 @@ COMMANDS = {
     "sql": "Ask the published warehouse in SQL.",
     "check": "The quality gate for CI: exit 1 when the data is bad.",
     "report": "Write the one-page HTML report.",
+    "dismiss": "Set a refused document aside, with a reason on record.",
     "sources": "List sources with licence, terms and freshness.",
     "mfu": "Compute MFU and HFU from flags and print the arithmetic.",
     "export": "Write a portable copy of the warehouse.",

@@ -113,6 +113,10 @@ class Archive:
         """All documents of a source, oldest first."""
         return list(self._select("source = ?", (source,)))
 
+    def starting_with(self, digits: str) -> list[Kept]:
+        """All documents whose SHA-256 begins with these hex digits, oldest first."""
+        return list(self._select("substr(payload_sha256, 1, ?) = ?", (len(digits), digits)))
+
     def everything(self) -> pl.DataFrame:
         """The index as a frame, for `ops.payloads`."""
         names = _names()

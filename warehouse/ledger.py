@@ -56,9 +56,15 @@ def _row(table: str, commit: dict[str, Any]) -> dict[str, Any]:
         "rows_duplicate": commit["duplicate"],
         "payloads": commit["payloads"],
         "reason": commit["reason"],
+        "held_payload_ids": _held(commit),
         "observed_from_at": _instant(commit, "from_at"),
         "observed_to_at": _instant(commit, "to_at"),
     }
+
+
+def _held(commit: dict[str, Any]) -> str | None:
+    ids = commit["stats"].get("", {}).get("payload_ids", [])
+    return ",".join(ids) if ids and commit["status"] == "blocked" else None
 
 
 def _instant(commit: dict[str, Any], name: str) -> dt.datetime | None:

@@ -31,6 +31,8 @@ def command(junit: Path | None, home_path: str | None) -> int:
     for severity, some in (("broken", broken), ("warning", warned)):
         for finding in some:
             click.echo(f"{severity}: {finding.table}: {finding.rule}: {_short(finding.sample)}")
+            if finding.remedy:
+                click.echo(f"  {finding.remedy}")
     click.echo(
         f"{len(findings)} rules on {len({f.table for f in findings})} tables: {len(broken)} broken, {len(warned)} warnings"
     )

@@ -58,7 +58,8 @@ def command(
     _show(report)
     refused = sum(one.counts.rejected for one in report.landed)
     # A document that another process landed meanwhile reads nothing here, and is no failure.
-    nothing = not report.rows_landed and not report.rows_known and (report.failed or refused or not report.received)
+    idle = report.failed or refused or report.dismissed or not report.received
+    nothing = not report.rows_landed and not report.rows_known and idle
     return 1 if nothing else 0
 
 
@@ -97,7 +98,7 @@ def _show(report: object) -> None:
             )
     for line in report.complaints():
         click.echo(f"almanac: {' '.join(line.split())}", err=True)
-    if not report.landed and not report.unreadable and not report.still_blocked:
+    if not report.landed and not report.unreadable and not report.still_blocked and not report.dismissed:
         click.echo("  everything in them was already there" if report.received else "  no documents found in the paths")
     elif not any(one.counts.read for one in report.landed) and not any(report.complaints()):
         click.echo("  no new row: they hold none for this source, or another process landed them meanwhile")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import duckdb
 
-from warehouse.errors import WarehouseError
 from warehouse.home import Home
 from warehouse.quality.batches import Outcome
 from warehouse.quality.gx import validate_table
@@ -35,21 +34,21 @@ class Finding:
     passed: bool
     sample: str = ""
     count: int | None = None
+    remedy: str = ""
 
 
 def audit(home: Home) -> list[Finding]:
     """Every rule on every published table, plus what was blocked on the way in."""
-    if not home.database.exists():
-        raise WarehouseError(f"{home.database} does not exist yet; run `almanac run` first (or give --home)")
+    published = home.published()
     findings: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="almanac-check-") as folder:
         database = Path(folder) / "copy.duckdb"
         # A copy: views of the published file are resolved while the pipeline may swap it.
-        shutil.copyfile(home.database, database)
+        shutil.copyfile(published, database)
         with duckdb.connect(str(database), read_only=True) as con:
             present = {f"{s}.{t}" for s, t in con.sql(_PRESENT).fetchall()}
             filled = [name for name in tables() if name in present and _has_rows(con, name)]
-            findings += _blocked(con)
+            findings += _blocked(con, present)
             findings += [f for name in filled for f in _disagreements(con, name)]
         for name in filled:
             schema, table = name.split(".")
@@ -74,24 +73,46 @@ def _finding(table: str, outcome: Outcome) -> Finding:
     )
 
 
-def _blocked(con: duckdb.DuckDBPyConnection) -> list[Finding]:
-    """Streams whose newest document was blocked or unreadable, with the rules and rows that decided."""
+def _blocked(con: duckdb.DuckDBPyConnection, present: set[str]) -> list[Finding]:
+    """Streams whose newest document was blocked or unreadable, and telemetry whose newest batch was.
+
+    What a person dismissed is passed over, so that the one before it speaks. Documents speak for their own batches.
+    """
+    aside = _DISMISSED if "ops.dismissals" in present else "select null where false"
     rows = con.sql(
-        "select source, stream, url, status, reason from ops.payloads "
+        f"select source, stream, url, status, reason, payload_sha256 from ops.payloads where payload_id not in ({aside}) "
         "qualify row_number() over (partition by source, stream order by checked_at desc, retrieved_at desc) = 1"
     ).fetchall()
     findings = []
-    for source, stream, url, status, reason in rows:
+    for source, stream, url, status, reason, digest in rows:
         good = status not in ("blocked", "unreadable")
         rule = f"the newest document of {source} {stream} could be landed".replace("  ", " ")
-        findings.append(Finding("ops.payloads", rule, "critical", good, "" if good else f"{url}: {reason}"))
+        sample = "" if good else f"{url}: {reason.removeprefix(f'{url}: ')}"
+        remedy = "" if good else _REMEDY.format("a good one", digest[:12])
+        findings.append(Finding("ops.payloads", rule, "critical", good, sample, remedy=remedy))
+    own = "and held_payload_ids is null" if _has_column(con, "held_payload_ids") else ""
     telemetry = con.sql(
-        "select table_name, source, reason from ops.loads where starts_with(table_name, 'telemetry.') "
+        "select table_name, source, reason, load_id from ops.loads "
+        f"where starts_with(table_name, 'telemetry.') {own} and load_id not in ({aside}) "
         "qualify row_number() over (partition by table_name, source order by delta_version desc) = 1"
     ).fetchall()
-    for table, source, reason in telemetry:
-        findings.append(Finding(table, f"the newest batch of {source} could be landed", "critical", not reason, reason))
+    for table, source, reason, load_id in telemetry:
+        rule = f"the newest batch of {source} could be landed"
+        remedy = _REMEDY.format("a good batch", f"--load-id {load_id}") if reason else ""
+        findings.append(Finding(table, rule, "critical", not reason, reason, remedy=remedy))
     return findings
+
+
+_DISMISSED = (
+    "select subject_id from ops.dismissals "
+    "qualify row_number() over (partition by subject_id order by decided_at desc) = 1 and decision = 'dismissed'"
+)
+_REMEDY = 'land {}, or set this one aside: almanac dismiss {} --reason "…"'
+
+
+def _has_column(con: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """A file published by an older version lacks what this one added to `ops.loads`."""
+    return name in con.sql("select * from ops.loads limit 0").columns
 
 
 def _disagreements(con: duckdb.DuckDBPyConnection, name: str) -> list[Finding]:

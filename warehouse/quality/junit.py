@@ -26,7 +26,7 @@ def write_junit(findings: Sequence[Finding], path: Path) -> None:
             case = SubElement(suite, "testcase", classname=table, name=_printable(finding.rule))
             if finding.passed:
                 continue
-            text = _printable(finding.sample)
+            text = _printable("\n".join(filter(None, (finding.sample, finding.remedy))))
             if finding.severity == "critical":
                 SubElement(case, "failure", message=_printable(finding.rule)).text = text
             else:

@@ -11,6 +11,8 @@ from sqlmodel import SQLModel
 
 from warehouse.schema.declare import UTC_TIME, col, table_info
 
+DECISIONS = ("dismissed", "restored")
+
 
 class SourceRecord(SQLModel, table=True):
     """One registered source with its terms and its freshness."""
@@ -79,6 +81,7 @@ class LoadRecord(SQLModel, table=True):
     rows_duplicate: int = col("rows that were already there", ge=0)
     payloads: int = col("payloads or spool segments in the load", ge=0)
     reason: str = col("rules that blocked it; empty otherwise")
+    held_payload_ids: str | None = col("documents it held back, comma separated; null where it held back none")
     observed_from_at: dt.datetime | None = col("earliest reading among the rows landed (telemetry)", sa_type=UTC_TIME)
     observed_to_at: dt.datetime | None = col(
         "latest of them; committed_at less this is how far ingest lags behind the hardware", sa_type=UTC_TIME
@@ -102,6 +105,29 @@ class QuarantineRecord(SQLModel, table=True):
     locator: str = col("where in the payload; empty if unknown")
     raw: str = col("the row in its raw form (JSON or text)")
     payload_sha256: str | None = col("SHA-256 of the archived bytes it came from")
+
+
+class DismissalRecord(SQLModel, table=True):
+    """One decision of a person about a refused document or batch; the newest decision on a subject holds."""
+
+    __tablename__ = "dismissals"
+    __table_args__ = table_info(
+        "ops",
+        "Refused documents and batches that a person set aside, or took up again; the newest decision holds. "
+        "Grain: one decision. Key: subject_id, decided_at.",
+        kind="ledger",
+    )
+
+    subject_id: str = col("payload_id of the document, or load_id of the batch", key=True)
+    decided_at: dt.datetime = col("when it was decided, UTC", key=True, sa_type=UTC_TIME)
+    kind: str = col("document or load", one_of=("document", "load"))
+    decision: str = col("dismissed: it counts no more as a failure; restored: it does again", one_of=DECISIONS)
+    reason: str = col("why, in the words of who decided")
+    source: str = col("name of the source")
+    stream: str = col("series the document belongs to; empty for a load")
+    url: str = col("where the document came from; empty for a load")
+    payload_sha256: str | None = col("SHA-256 of the archived bytes; null for a load")
+    refusal: str = col("why it had been refused")
 
 
 class QualityResult(SQLModel, table=True):
