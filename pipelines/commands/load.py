@@ -35,6 +35,7 @@ def command(
     from assets.price_tables import refresh_prices
     from assets.publish import publish_home
     from assets.reference import ensure_reference
+    from assets.rollup import roll_up
     from assets.street import receive
     from pipelines.progress import told
     from sources.registry import source_named
@@ -52,6 +53,8 @@ def command(
         report = receive(home, source, source.read(list(paths), given))
         if "market.gpu_offers" in source.tables and report.rows_landed:
             refresh_prices(home)
+        if "telemetry.gpu_samples" in source.tables and report.rows_landed:
+            roll_up(home)
     if report.landed or report.failed or not home.database.exists():
         with told("publishing"):
             publish_home(home)

@@ -1,6 +1,7 @@
 """Prometheus: answers of its HTTP API (instant and range queries), from files or from the server itself.
 
-Belongs here: the JSON, the queries, back-fill in bounded chunks. Does not belong here: what a metric means.
+Belongs here: the JSON and the source. Does not belong here: asking for a range of time (`prometheus_range.py`), what
+a metric means (`metrics.py`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,19 +16,17 @@ from typing import Any
 
 import polars as pl
 
-from sources.base import FetchError, Parsed, ParseError, Payload, Reject, Web
+from sources.base import Parsed, ParseError, Payload, Reject, Web
 from sources.telemetry_inputs.bundles import TAR, pack, unpack
 from sources.telemetry_inputs.context import UTC_US, LocalInput, Where, text_of
 from sources.telemetry_inputs.dcgm_exporter import EXPORTER_TABLES
 from sources.telemetry_inputs.exposition import FIELDS, aliases, read_exposition
 from sources.telemetry_inputs.metrics import to_frames
+from sources.telemetry_inputs.prometheus_range import Asking, back_fill
 
 URL_VARIABLE = "ALMANAC_PROMETHEUS_URL"
-# Prometheus refuses more than 11,000 points of one series in one answer.
-MOST_POINTS = 10_000
+TOKEN_VARIABLE = "ALMANAC_PROMETHEUS_TOKEN"  # noqa: S105 - the variable's name
 MAX_ANSWER = 512 << 20
-# One query for all: a sample is one row of many metrics, so they must come in one answer.
-METRICS = "DCGM_FI_(DEV|PROF)_.+|nvidia_(smi|gpu)_.+|ceems_(ipmi_dcmi|cray_pm)_.+"
 
 
 class Prometheus(LocalInput):
@@ -50,8 +48,10 @@ class Prometheus(LocalInput):
         base = os.environ.get(URL_VARIABLE)
         if not base:
             return
+        asking = Asking(base, step_s=60, token=os.environ.get(TOKEN_VARIABLE, ""))
         now = dt.datetime.now(dt.UTC).replace(second=0, microsecond=0)
-        yield from back_fill(web, base, now - dt.timedelta(hours=1), now, step_s=60)
+        # One point more than an hour, so that a change of the XID gauge between two runs is seen.
+        yield from back_fill(web, asking, now - dt.timedelta(minutes=61), now)
 
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
         """One payload for all answers of the call: a sample is one row of many metrics, often saved one by one."""
@@ -86,50 +86,6 @@ class Prometheus(LocalInput):
             raise ParseError(f"none of the {len(rejects)} answers can be read (the first: {rejects[0].reason})")
         series = pl.concat(found).with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.UInt32).alias("line"))
         return to_frames(series, where, "the answers", rejects)
-
-
-def back_fill(
-    web: Web,
-    base: str,
-    start: dt.datetime,
-    end: dt.datetime,
-    *,
-    step_s: int,
-    metrics: str = METRICS,
-    chunk_s: int = 3600,
-) -> Iterator[Payload]:
-    """Payloads of `query_range`, each with all metrics of its span, none spanning more than `chunk_s` or `MOST_POINTS` points.
-
-    `end` is exclusive from one chunk to the next, so no point comes twice. Raises `FetchError`.
-    """
-    seconds = min(chunk_s, MOST_POINTS * step_s)
-    for left, right in chunks(start, end, seconds, step_s):
-        query = {
-            "query": f'{{__name__=~"{metrics}"}}',
-            "start": left.isoformat(),
-            "end": right.isoformat(),
-            "step": str(step_s),
-        }
-        answer = web.get(base.rstrip("/") + "/api/v1/query_range", params=query, conditional=False)
-        if answer is None:
-            raise FetchError("Prometheus answered 304 to a query")
-        stream = urllib.parse.urlsplit(base).netloc.rpartition("@")[2]
-        yield Payload("prometheus", answer.url, answer.retrieved_at, answer.media_type, answer.body, stream)
-
-
-def chunks(
-    start: dt.datetime, end: dt.datetime, seconds: int, step_s: int
-) -> Iterator[tuple[dt.datetime, dt.datetime]]:
-    """Spans (first point, last point) that cover [start, end) with steps of `step_s`, each shorter than `seconds`."""
-    if step_s <= 0 or seconds < step_s:
-        raise FetchError("the step must be positive and fit into the chunk")
-    span = dt.timedelta(seconds=seconds // step_s * step_s)
-    step = dt.timedelta(seconds=step_s)
-    left = start
-    while left < end:
-        points = -((left - min(left + span, end)) // step)
-        yield left, left + (points - 1) * step
-        left += span
 
 
 def read_answer(text: str, metric: str | None = None) -> pl.DataFrame:

@@ -10,9 +10,10 @@ import pytest
 from telemetry_rows import NOON, one
 
 from sources.base import FetchError, ParseError, Response
+from sources.http_errors import StatusError
 from sources.registry import source_named
 from sources.telemetry_inputs.context import table
-from sources.telemetry_inputs.prometheus import back_fill, chunks
+from sources.telemetry_inputs.prometheus_range import Asking, back_fill, chunks
 
 SAMPLES, EVENTS, LINKS = "telemetry.gpu_samples", "telemetry.gpu_events", "telemetry.link_counters"
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
@@ -203,15 +204,14 @@ def test_infiniband_folder_gives_the_same_bytes_every_time(tmp_path):
     assert source.parse(alone).frames[LINKS].height == 1
 
 
-def test_chunks_cover_a_range_once():
+def test_chunks_cover_a_range_and_begin_where_the_one_before_ended():
     start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     spans = list(chunks(start, start + dt.timedelta(seconds=250), 100, 30))
-    points = [
-        left + dt.timedelta(seconds=30 * i)
-        for left, right in spans
-        for i in range(int((right - left).total_seconds()) // 30 + 1)
-    ]
-    assert points == [start + dt.timedelta(seconds=30 * i) for i in range(9)]
+    seconds = [tuple(int((at - start).total_seconds()) for at in span) for span in spans]
+    assert seconds == [(0, 90), (90, 180), (180, 240)]  # 250 s is exclusive and no multiple of 30
+    assert list(chunks(start, start, 100, 30)) == []
+    (one_point,) = chunks(start, start + dt.timedelta(seconds=30), 100, 30)
+    assert one_point == (start, start)
     with pytest.raises(FetchError, match="step"):
         list(chunks(start, start, 100, 0))
 
@@ -235,22 +235,48 @@ class FakeWeb:
 def test_back_fill_asks_in_bounded_chunks():
     web = FakeWeb()
     start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    payloads = list(
-        back_fill(
-            web,
-            "http://u:p@prom:9090/",
-            start,
-            start + dt.timedelta(hours=2),
-            step_s=60,
-            metrics="DCGM_FI_DEV_GPU_TEMP",
-        )
-    )
+    asking = Asking("http://u:p@prom:9090/", 60, "DCGM_FI_DEV_GPU_TEMP", meta={"cluster": "c7"})
+    payloads = list(back_fill(web, asking, start, start + dt.timedelta(hours=2)))
     assert [(a["start"], a["end"], a["step"]) for a in web.asked] == [
-        ("2026-01-01T00:00:00+00:00", "2026-01-01T00:59:00+00:00", "60"),
+        ("2026-01-01T00:00:00+00:00", "2026-01-01T01:00:00+00:00", "60"),
         ("2026-01-01T01:00:00+00:00", "2026-01-01T01:59:00+00:00", "60"),
     ]
     assert {p.stream for p in payloads} == {"prom:9090"}
-    assert one(source_named("prometheus").parse(payloads[0]).frames[SAMPLES])["temperature_c"] == 40.0
+    row = one(source_named("prometheus").parse(payloads[0]).frames[SAMPLES])
+    assert (row["temperature_c"], row["cluster"]) == (40.0, "c7")
+
+
+def test_a_chunk_that_is_too_much_for_the_server_is_asked_in_halves():
+    class Small(FakeWeb):
+        def get(self, url, *, params=None, **others):
+            span = [dt.datetime.fromisoformat(params[name]) for name in ("start", "end")]
+            if span[1] - span[0] > dt.timedelta(minutes=20):
+                raise StatusError("HTTP 422, query processing would load too many samples", 422)
+            return super().get(url, params=params, **others)
+
+    web = Small()
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    list(back_fill(web, Asking("http://prom", 60), start, start + dt.timedelta(minutes=61)))
+    told = [tuple(dt.datetime.fromisoformat(a[n]).strftime("%H:%M") for n in ("start", "end")) for a in web.asked]
+    assert told == [("00:00", "00:15"), ("00:15", "00:30"), ("00:30", "00:45"), ("00:45", "01:00")]
+
+
+def test_an_xid_between_two_chunks_is_an_event_of_the_second():
+    class Xid(FakeWeb):
+        def get(self, url, *, params=None, **others):
+            points = [[float(t), "79" if t > 60 else "0"] for t in (0, 60, 120, 180)]
+            low, high = (dt.datetime.fromisoformat(params[name]).timestamp() for name in ("start", "end"))
+            series = {"metric": {"__name__": "DCGM_FI_DEV_XID_ERRORS", "UUID": GPU}}
+            series["values"] = [p for p in points if low <= p[0] <= high]
+            body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": [series]}}).encode()
+            return Response(f"{url}?{urllib.parse.urlencode(params)}", 200, body, "application/json", NOON)
+
+    start = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    payloads = list(back_fill(Xid(), Asking("http://prom", 60), start, start + dt.timedelta(seconds=240), chunk_s=60))
+    source = source_named("prometheus")
+    events = [source.parse(p).frames.get(EVENTS) for p in payloads]
+    told = [e.select("kind", "code").rows() if e is not None else [] for e in events]
+    assert told == [[], [("xid", 79)], [("xid_last", 79)]]
 
 
 def test_prometheus_is_off_until_the_server_is_named(monkeypatch):
