@@ -30,6 +30,7 @@ from warehouse.schema.declare import key_of, lake_schema, qualified_name, table_
 from warehouse.schema.ops import QualityResult, QuarantineRecord
 
 PAYLOAD = "__payload_id"
+MOST_NODES = 64
 HOUR_US = 3_600_000_000
 
 
@@ -243,7 +244,7 @@ def _commit(
         status = "landed" if fresh.height else "nothing new"
         notes: dict[str, Any] = {"payload_ids": wanted}
         if "sampled_at" in fresh.columns:
-            notes["hours"] = hours_of(fresh)
+            notes |= {"hours": hours_of(fresh), **few_nodes(fresh)}
         return fresh.drop(PAYLOAD), Load(load_id, source, counts, status, "", len(wanted), {**stats, "": notes})
 
     ids = [mark(p, version) for p in tally]
@@ -292,6 +293,14 @@ def _commit_blocked(
 def hours_of(rows: pl.DataFrame) -> list[int]:
     """Hours since the epoch that samples touch: what the roll-up has to compute again."""
     return rows.select((pl.col("sampled_at").dt.epoch("us") // HOUR_US).unique().sort()).to_series().to_list()
+
+
+def few_nodes(rows: pl.DataFrame) -> dict[str, list[str]]:
+    """The nodes of samples as a note for the roll-up; nothing where they are many or not told."""
+    if "node" not in rows.columns or rows["node"].null_count():
+        return {}
+    nodes = rows["node"].unique().cast(pl.String).sort().to_list()
+    return {"nodes": nodes} if len(nodes) <= MOST_NODES else {}
 
 
 def mark(payload_id: str, version: int, *, blocked: bool = False) -> str:

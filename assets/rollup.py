@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import polars as pl
 from deltalake import DeltaTable
 from sqlmodel import SQLModel
 
-from assets.landing import HOUR_US
+from assets.landing import HOUR_US, MOST_NODES
 from assets.maintenance import kept_from
 from assets.telemetry_rollup import rollup_both
 from warehouse.faults import fault_point
@@ -45,16 +46,18 @@ def roll_up(home: Home, *, load_id: str = "") -> dict[str, int]:
     if not commits:
         return written
     newest = commits[-1]["version"]
-    hours = sorted({h + d for c in commits for h in c["stats"].get("", {}).get("hours", []) for d in (-1, 0, 1)})
+    notes = [c["stats"].get("", {}) for c in commits]
+    hours = sorted({h + d for told in notes for h in told.get("hours", []) for d in (-1, 0, 1)})
+    nodes = _few(notes)
     load_id = load_id or uuid.uuid4().hex
     edge = kept_from(GpuSample, today())
     if edge is not None:  # what is left of a forgotten day would replace its good hours
         first_kept = (edge - EPOCH.date()).days * SPAN_HOURS
         hours = [hour for hour in hours if hour >= first_kept]
-    for first, last in (part for span in _spans(hours) for part in _parts(lake, *span)):
-        minutes, whole = _computed(lake, first, last)
+    for first, last in (part for span in _spans(hours) for part in _parts(lake, *span, nodes)):
+        minutes, whole = _computed(lake, first, last, nodes)
         for model, column, rows in ((GpuMinute, "minute_at", minutes), (GpuHour, "hour_at", whole)):
-            _replace(lake, model, rows, column, (first, last), load_id, since)
+            _replace(lake, model, rows, _span(column, first, last, nodes), load_id, since)
             written[f"telemetry.{model.__tablename__}"] += rows.height
             fault_point("rollup:minutes-committed")
     _remember(lake, newest, load_id)
@@ -66,17 +69,27 @@ def today() -> dt.date:
     return dt.datetime.now(dt.UTC).date()
 
 
-def _parts(lake: Lake, first: int, last: int) -> Iterator[tuple[int, int]]:
+def _few(notes: Sequence[Mapping[str, Any]]) -> Sequence[str] | None:
+    """The only nodes whose samples came, where the commits name them and they are few; None for all nodes.
+
+    One node that comes late does not make a fleet's hours be computed again.
+    """
+    told = [note.get("nodes") for note in notes if note.get("hours")]
+    nodes = sorted({node for some in told for node in some or ()})
+    return nodes if nodes and None not in told and len(nodes) <= MOST_NODES else None
+
+
+def _parts(lake: Lake, first: int, last: int, nodes: Sequence[str] | None) -> Iterator[tuple[int, int]]:
     """A span cut so that its minutes fit in memory, however many GPUs there are."""
-    gpus = _samples(lake, first, last).select(pl.col("gpu_uuid").n_unique()).collect().item()
+    gpus = _samples(lake, first, last, nodes).select(pl.col("gpu_uuid").n_unique()).collect().item()
     step = max(1, MOST_MINUTE_ROWS // (60 * max(1, gpus)))
     for begin in range(first, last + 1, step):
         yield begin, min(begin + step - 1, last)
 
 
-def _computed(lake: Lake, first: int, last: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _computed(lake: Lake, first: int, last: int, only: Sequence[str] | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Minutes and hours of a span, some nodes at a time, two threads side by side."""
-    samples = _samples(lake, first, last)
+    samples = _samples(lake, first, last, only)
     nodes = samples.group_by("node").len().sort("node").collect()
     chunk = pl.col("len").cum_sum() // CHUNK_ROWS
     chunks = nodes.group_by(chunk.alias("chunk"), maintain_order=True).agg(
@@ -118,12 +131,13 @@ def _spans(hours: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield start, previous
 
 
-def _samples(lake: Lake, first: int, last: int) -> pl.LazyFrame:
+def _samples(lake: Lake, first: int, last: int, nodes: Sequence[str] | None) -> pl.LazyFrame:
     """Samples of the hours and of one hour on either side: intervals reach across."""
     begin, end = _at(first - 1), _at(last + 2)
-    return lake.scan(GpuSample).filter(
+    samples = lake.scan(GpuSample).filter(
         pl.col("date").is_between(begin.date(), end.date()), pl.col("sampled_at").is_between(begin, end, closed="left")
     )
+    return samples if nodes is None else samples.filter(pl.col("node").is_in(nodes))
 
 
 def _within(rows: pl.DataFrame, column: str, first: int, last: int) -> pl.DataFrame:
@@ -134,18 +148,25 @@ def _replace(
     lake: Lake,
     model: type[SQLModel],
     rows: pl.DataFrame,
-    column: str,
-    span: tuple[int, int],
+    where: str,
     load_id: str,
     since: int,
 ) -> None:
-    begin, end = _at(span[0]), _at(span[1] + 1)
-    where = (
+    load = Load(load_id, SOURCE, Counts(rows.height, rows.height), stats={"": {SEEN: since}})
+    _commit(lake, model, rows, load, where)
+
+
+def _span(column: str, first: int, last: int, nodes: Sequence[str] | None) -> str:
+    """The rows that hours (and nodes) own in a roll-up, as an SQL condition."""
+    begin, end = _at(first), _at(last + 1)
+    hours = (
         f"date >= '{begin.date()}' and date <= '{end.date()}' and {column} >= '{begin:%Y-%m-%dT%H:%M:%SZ}' "
         f"and {column} < '{end:%Y-%m-%dT%H:%M:%SZ}'"
     )
-    load = Load(load_id, SOURCE, Counts(rows.height, rows.height), stats={"": {SEEN: since}})
-    _commit(lake, model, rows, load, where)
+    if nodes is None:
+        return hours
+    listed = ", ".join("'" + node.replace("'", "''") + "'" for node in nodes)
+    return f"{hours} and node in ({listed})"
 
 
 def _remember(lake: Lake, newest: int, load_id: str) -> None:
