@@ -22,7 +22,7 @@ FORMULA_TEXT: dict[Formula, str] = {
 
 
 class ShapeError(ValueError):
-    """The shape lacks what the chosen formula needs; the text names it."""
+    """The shape lacks what the chosen formula needs; the text names fields of `Shape` in backticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class FlopCount:
 def _need(shape: Shape, *names: str) -> None:
     missing = [n for n in names if getattr(shape, n) is None]
     if missing:
-        raise ShapeError(f"the formula needs {', '.join(n.replace('_', '-') for n in missing)}")
+        raise ShapeError(f"the formula needs {', '.join(f'`{n}`' for n in missing)}")
 
 
 def head_dim_of(shape: Shape) -> float:
@@ -120,7 +120,7 @@ def count_params(shape: Shape) -> Shape:
     total_experts = (shape.experts or 1) + shape.shared_experts
     used_experts = (shape.experts_per_token or 1) + shape.shared_experts
     if shape.experts and not shape.experts_per_token:
-        raise ShapeError("a model with experts needs experts-per-token: FLOPs follow the active parameters")
+        raise ShapeError("a model with experts needs `experts_per_token`: FLOPs follow the active parameters")
     embedding = float(shape.vocab or 0) * hidden
     tables = embedding * (1 if shape.is_tied_embedding else 2)
     return replace(
@@ -140,13 +140,15 @@ def count_flops(shape: Shape, formula: Formula = "palm", recompute: Recompute = 
 
 def _palm(shape: Shape, formula: Formula, recompute: Recompute) -> FlopCount:
     if shape.experts and shape.active_params is None:
-        raise ShapeError("a model with experts needs active-params: FLOPs follow the active parameters")
+        raise ShapeError("a model with experts needs `active_params`: FLOPs follow the active parameters")
     stated = shape.active_params if shape.active_params is not None else shape.params
     if stated is None:
-        raise ShapeError("the formula needs params (or layers, hidden, heads, ffn and vocab to count them)")
+        raise ShapeError(
+            "the formula needs `params` (or `layers`, `hidden`, `heads`, `ffn_hidden` and `vocab` to count them)"
+        )
     matmul = stated - (0.0 if shape.is_tied_embedding else shape.embedding_params or 0.0)
     if matmul <= 0:
-        raise ShapeError("embedding-params are not below params")
+        raise ShapeError("`embedding_params` are not below `params`")
     terms = list(_parameter_terms(shape, matmul))
     extra = [Term("forward once more", f"2 x {_n(matmul)}", 2 * matmul)] if recompute == "full" else []
     if formula == "palm":
@@ -155,7 +157,7 @@ def _palm(shape: Shape, formula: Formula, recompute: Recompute) -> FlopCount:
         if recompute in {"selective", "full"}:
             extra.append(Term("attention forward once more", f"{_n(attention.flops)} / 3", attention.flops / 3))
     elif recompute == "selective":
-        raise ShapeError("selective recompute repeats the attention, which this formula leaves out; use palm")
+        raise ShapeError("selective recompute repeats the attention, which this formula leaves out; use `formula` palm")
     return FlopCount(formula, recompute, tuple(terms), tuple(extra))
 
 
@@ -189,7 +191,7 @@ def _attention(shape: Shape) -> Term:
 def _gpt(shape: Shape, formula: Formula, recompute: Recompute) -> FlopCount:
     _need(shape, "layers", "hidden", "vocab", "seq_len")
     if shape.experts or (shape.active_params or shape.params) != shape.params:
-        raise ShapeError(f"{formula} counts a dense GPT; a model with experts needs formula=palm")
+        raise ShapeError(f"{formula} counts a dense GPT; a model with experts needs `formula` palm")
     if shape.trainable_params is not None and shape.trainable_params < (shape.params or 0):
         raise ShapeError(f"{formula} counts a model trained in full; frozen parameters need formula=palm")
     layers, hidden, vocab = float(shape.layers or 0), float(shape.hidden or 0), float(shape.vocab or 0)

@@ -6,6 +6,7 @@ of steps (`efficiency.py`), FLOPs of a model (`flops.py`), the table of peaks (`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 TERA = 1e12
@@ -31,6 +32,11 @@ class Utilisation:
     def hfu_ratio(self) -> float | None:
         """Hardware FLOPs utilisation, 0-1."""
         return None if self.peak_tflops is None else self.executed_tflops / self.peak_tflops
+
+    @property
+    def is_impossible(self) -> bool:
+        """Would the hardware have done more than its peak?"""
+        return self.peak_tflops is not None and self.executed_tflops > self.peak_tflops
 
 
 def utilisation(
@@ -69,6 +75,30 @@ def utilisation(
         if executed_flops != model_flops_per_token:
             lines.append(f"HFU          {executed:,.1f} / {peak_tflops:,.6g} = {100 * executed / peak_tflops:.2f} %")
     return Utilisation(rate, achieved, executed, peak_tflops, tuple(lines))
+
+
+def why_impossible(computed: Utilisation, precision: str, peaks: Mapping[str, float]) -> str:
+    """What to look at when more than the peak was executed, in the order of likelihood; empty when it was not.
+
+    peaks: dense peaks of the same accelerator in TFLOP/s, by precision; int8 trains nothing.
+    """
+    if not computed.is_impossible or computed.peak_tflops is None:
+        return ""
+    over = computed.executed_tflops / computed.peak_tflops
+    rate = computed.executed_tflops
+    fits = [
+        f"{p} ({100 * rate / peak:.1f} %)" for p, peak in peaks.items() if p not in {precision, "int8"} and rate <= peak
+    ]
+    causes = [
+        f"fewer accelerators counted than took part (it takes {over:.3g} times as many)",
+        "tokens of more steps than seconds cover",
+        "all parameters given where a token uses only some (mixture of experts)",
+        "attention counted in full, or over a longer sequence than was trained",
+        f"a run in a precision other than {precision}"
+        + (f": in the dense peak of {', '.join(fits)} it fits" if fits else ""),
+        "2:4 sparsity, which a dense peak leaves out",
+    ]
+    return f"{100 * over:.1f} % of the peak cannot be; look for: {'; '.join(causes)}"
 
 
 def compare_with_published(

@@ -66,6 +66,12 @@ def find_peak(accelerator_id: str, precision: str, table: Path | None = None) ->
     )
 
 
+def dense_peaks(accelerator_id: str, table: Path | None = None) -> dict[str, float]:
+    """Every known dense peak of an accelerator in TFLOP/s, by precision; empty when it is unknown."""
+    rows = [r for r in _rows(table) if r["accelerator_id"] == accelerator_id.lower()]
+    return {p: float(row[column]) for row in rows for p, column in PEAK_COLUMNS.items() if row.get(column)}
+
+
 def _rows(table: Path | None) -> list[dict[str, str]]:
     source = table or resources.files("sources") / "curated" / "ref.accelerators.csv"
     try:

@@ -6,6 +6,7 @@ Belongs here: options, output and exit codes. Does not belong here: formulas (`a
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,8 +23,8 @@ from assets.flops import (
     count_flops,
     count_params,
 )
-from assets.mfu import TERA, Utilisation, compare_with_published, utilisation
-from assets.peaks import PEAK_COLUMNS, Peak, PeakUnknownError, find_peak
+from assets.mfu import TERA, Utilisation, compare_with_published, utilisation, why_impossible
+from assets.peaks import PEAK_COLUMNS, Peak, PeakUnknownError, dense_peaks, find_peak
 from sources.base import ParseError
 
 _SHAPE_FIELDS = tuple(Shape.__dataclass_fields__)
@@ -90,10 +91,12 @@ class WrongInputError(click.ClickException):
 @click.option("--peak-tflops", type=COUNT, help="Dense peak to divide by, in place of the table's.")
 @click.option("--published", type=float, help="Published figure in percent: say whether it follows from these inputs.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object in place of the lines.")
-def command(**options: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> None:
     """Compute MFU (and HFU, with --recompute) and print the arithmetic line by line.
 
-    Peaks are dense only and come from ref.accelerators. Exit 2: an input is missing or the peak is unknown.
+    Peaks are dense only and come from ref.accelerators. Exit 1: the figure is above 100 %, which cannot be, so an
+    input is wrong. Exit 2: an input is missing or the peak is unknown.
     """
     try:
         shape = _shape(options)
@@ -108,11 +111,25 @@ def command(**options: Any) -> None:
             peak_tflops=peak.tflops,
         )
     except (ParseError, PeakUnknownError, ValueError) as error:
-        raise WrongInputError(str(error)) from error
+        raise WrongInputError(_by_option(context.command, str(error))) from error
+    problem = why_impossible(result, peak.precision, dense_peaks(peak.accelerator_id))
     if options["as_json"]:
-        click.echo(_as_json(options, flops, peak, result))
-        return
-    click.echo("\n".join(_lines(shape, options, flops, peak, result)))
+        click.echo(_as_json(options, flops, peak, result, problem))
+    else:
+        click.echo("\n".join(_lines(shape, options, flops, peak, result)))
+        _compare(shape, options, flops, result)
+    if problem:
+        click.echo(f"almanac: {problem}", err=True)
+        context.exit(1)
+
+
+def _by_option(command: click.Command, text: str) -> str:
+    """A message that names fields of the shape, with the options that set them."""
+    options = {p.name: p.opts[0] for p in command.params}
+    return re.sub(r"`(\w+)`", lambda found: options.get(found[1], found[1]), text)
+
+
+def _compare(shape: Shape, options: dict[str, Any], flops: FlopCount | None, result: Utilisation) -> None:
     if options["published"] is not None:
         hardware = flops is not None and bool(flops.recompute_terms)
         per_token = result.executed_tflops * TERA * options["accelerators"] / result.tokens_per_s
@@ -197,7 +214,7 @@ def _readings(shape: Shape, options: dict[str, Any], result: Utilisation) -> dic
     return {} if options["flops_per_token"] else found
 
 
-def _as_json(options: dict[str, Any], flops: FlopCount | None, peak: Peak, result: Utilisation) -> str:
+def _as_json(options: dict[str, Any], flops: FlopCount | None, peak: Peak, result: Utilisation, problem: str) -> str:
     with_recompute = flops is not None and bool(flops.recompute_terms)
     return json.dumps(
         {
@@ -213,5 +230,6 @@ def _as_json(options: dict[str, Any], flops: FlopCount | None, peak: Peak, resul
             "peak_source": peak.source_name,
             "mfu_ratio": result.mfu_ratio,
             "hfu_ratio": result.hfu_ratio if with_recompute else None,
+            "problem": problem or None,
         }
     )

@@ -71,7 +71,7 @@ class Where:
             return dt.timedelta()
         found = re.fullmatch(r"([+-])(\d{2}):?(\d{2})", text)
         if not found:
-            raise ParseError(f"utc_offset {text!r} is no offset: write +02:00")
+            raise ParseError(f"-o utc_offset={text} is no offset: write it as +02:00")
         return (1 if found[1] == "+" else -1) * dt.timedelta(hours=int(found[2]), minutes=int(found[3]))
 
 

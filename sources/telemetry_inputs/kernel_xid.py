@@ -126,7 +126,7 @@ def _with_year(text: pl.Expr, where: Where) -> pl.Expr:
 def _read_at(where: Where) -> dt.datetime:
     if where.observed_at is None:
         raise ParseError(
-            "some lines count seconds since boot or carry no time: give the boot's time with the option boot_at, "
+            "some lines count seconds since boot or carry no time: give the boot's time with -o boot_at=T, "
             "or say when the log was read with --observed-at"
         )
     return where.observed_at

@@ -60,7 +60,7 @@ def _device(where: Where) -> str:
     stem = Path(where.options.get("file", "")).stem
     found = re.match(r"ethtool_S_(.+)", stem)
     if not found:
-        raise ParseError("ethtool prints no interface name: give it with the option device=")
+        raise ParseError("ethtool prints no interface name: give it with -o device=NAME")
     return found[1]
 
 

@@ -118,11 +118,11 @@ def _stated(meta: Mapping[str, str]) -> dict[str, Scalar]:
     for key in ("seq_len", "global_batch", "gpus"):
         if meta.get(key):
             if not meta[key].isdecimal() or int(meta[key]) < 1:
-                raise ParseError(f"option {key}={meta[key]!r} is not a whole number above 0")
+                raise ParseError(f"-o {key}={meta[key]} is not a whole number above 0")
             facts[key] = int(meta[key])
     facts.update({k: meta[k] for k in ("model_config_id", "precision", "accelerator_id", "recompute") if meta.get(k)})
     if facts.get("recompute") not in (None, *RECOMPUTE):
-        raise ParseError(f"option recompute={meta['recompute']!r} is none of {', '.join(RECOMPUTE)}")
+        raise ParseError(f"-o recompute={meta['recompute']} is none of {', '.join(RECOMPUTE)}")
     return facts
 
 

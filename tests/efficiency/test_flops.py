@@ -108,12 +108,12 @@ def test_partly_frozen_model():
 @pytest.mark.parametrize(
     ("shape", "formula", "words"),
     [
-        (Shape(params=1e9), "palm", "layers, heads, seq-len"),
+        (Shape(params=1e9), "palm", "`layers`, `heads`, `seq_len`"),
         (Shape(layers=2), "palm", "heads"),
-        (Shape(params=1e9, experts=8), "palm_no_attention", "active-params"),
-        (Shape(params=4e9, active_params=1e9, layers=2, hidden=8, vocab=9, seq_len=4), "narayanan", "formula=palm"),
-        (Shape(layers=2, hidden=8, heads=2, ffn_hidden=9, vocab=9, experts=4), "palm", "experts-per-token"),
-        (Shape(params=5, embedding_params=5), "palm_no_attention", "not below params"),
+        (Shape(params=1e9, experts=8), "palm_no_attention", "active_params"),
+        (Shape(params=4e9, active_params=1e9, layers=2, hidden=8, vocab=9, seq_len=4), "narayanan", "`formula` palm"),
+        (Shape(layers=2, hidden=8, heads=2, ffn_hidden=9, vocab=9, experts=4), "palm", "experts_per_token"),
+        (Shape(params=5, embedding_params=5), "palm_no_attention", "not below `params`"),
     ],
 )
 def test_what_is_missing_is_named(shape, formula, words):

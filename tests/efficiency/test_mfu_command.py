@@ -75,6 +75,62 @@ def test_wrong_input_is_one_line_and_exit_2(flag, value, words):
     assert words in result.output
 
 
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--layers", "2", "--hidden", "8"], "the formula needs --ffn, --vocab"),
+        (["--params", "1e9"], "the formula needs --layers, --heads, --seq-len"),
+        (["--params", "1e9", "--experts", "8"], "needs --active-params"),
+        (["--params", "1e9", "--recompute", "selective", "--formula", "palm_no_attention"], "use --formula palm"),
+        (["--params", "1e9", "--embedding-params", "1e9"], "--embedding-params are not below --params"),
+    ],
+)
+def test_what_is_missing_is_named_as_the_option_that_sets_it(flags, words):
+    result = invoke(*flags, "--tokens", "1", "--seconds", "1", "--accelerators", "1", "--peak-tflops", "1")
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+# 6 x 1e9 FLOP a token x 200,000 tokens/s = 1,200 TFLOP/s: 121.3 % of 989.4 (bf16), 60.6 % of 1,978.9 (fp8).
+ABOVE = [
+    "--params", "1e9", "--formula", "palm_no_attention", "--tokens", "200e3", "--seconds", "1", "--accelerators", "1",
+    "--accelerator", "nvidia-h100-sxm5-80gb",
+]  # fmt: skip
+
+
+def test_more_than_the_peak_is_shown_and_fails_with_what_to_look_at():
+    result = invoke(*ABOVE)
+    assert result.exit_code == 1
+    assert "1,200.0 / 989.4 = 121.29 %" in result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("almanac: 121.3 % of the peak cannot be; look for: ")
+    for part in ("1.21 times as many", "mixture of experts", "fp8 (60.6 %)", "2:4 sparsity"):
+        assert part in line
+    assert "bf16 (" not in line
+    assert "int8 (" not in line
+    assert "fp64 (" not in line
+
+
+def test_json_says_that_a_figure_cannot_be():
+    result = invoke(*ABOVE, "--json")
+    assert result.exit_code == 1
+    out = json.loads(result.stdout)
+    assert out["mfu_ratio"] == pytest.approx(1200 / 989.4, rel=1e-3)
+    assert out["problem"].startswith("121.3 %")
+    within = invoke(*ABOVE, "--precision", "fp8", "--json")
+    assert within.exit_code == 0
+    assert json.loads(within.stdout)["problem"] is None
+
+
+def test_recompute_alone_may_pass_the_peak():
+    # 8 x 1e9 x 150,000 = 1,200 TFLOP/s executed, though the model's own 900 stay below 989.4.
+    flags = [*ABOVE, "--recompute", "full"]
+    flags[flags.index("200e3")] = "150e3"
+    result = invoke(*flags)
+    assert result.exit_code == 1
+    assert "900.0 / 989.4 = 90.96 %" in result.stdout
+
+
 def test_shape_from_a_toml_file(tmp_path):
     file = tmp_path / "model.toml"
     file.write_text('[[model]]\nid = "m"\nparams = 1e9\nlayers = 2\nheads = 4\nhead_dim = 8\nseq_len = 16\n')
