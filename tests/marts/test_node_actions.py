@@ -112,3 +112,56 @@ def test_a_failing_link_drains_and_a_suspect_one_is_watched() -> None:
         "A": ("drain", "nvlink 3: NVLink replays >= 1"),
         "B": ("watch", "nvlink 3: NVLink CRC errors >= 1"),
     }
+
+
+def board(node: str, since: str, uuid: str = "A", **given) -> dict:
+    return {"valid_from": at(since), "node": node, "gpu_uuid": uuid, "gpu_serial": "S1"} | given
+
+
+def test_a_board_that_failed_in_another_node_before_the_swap_is_told_by_its_serial() -> None:
+    boards = [
+        board("n1", "2026-02-01T00:00:00", valid_to=at("2026-02-25T00:00:00")),
+        board("n2", "2026-02-25T00:00:00"),
+        board("n3", "2026-02-01T00:00:00", "B", gpu_serial="S2"),
+    ]
+    long_ago = event(79, severity="fatal", action="RESTART_BM", when="2026-02-20T00:00:00")
+    told = [
+        long_ago,
+        event(95, severity="error", action="RESET_GPU", node="n2"),
+        event(95, severity="error", action="RESET_GPU", node="n3", device="B"),
+        event(31, severity="warning", action="RESTART_APP", when="2026-02-10T00:00:00", node="n4"),
+    ]
+    boards.append(board("n4", "2026-02-05T00:00:00", valid_to=at("2026-02-11T00:00:00")))  # an application's own fault
+    found = {r["node"]: r["other_nodes"] for r in actions(gpu_events=told, inventory=boards)}
+    assert found == {"n2": "n1", "n3": None}
+
+
+def test_a_board_whose_links_failed_elsewhere_is_told_too() -> None:
+    def count(node: str, when: str, device: str) -> dict:
+        row = {"sampled_at": at(when), "node": node, "device": device, "link_kind": "nvlink", "link_index": 3}
+        return row | {"counter": "replay", "value": 1, "delta": 1, "delta_status": "counted", "date": at(when).date()}
+
+    boards = [
+        board("n1", "2026-02-01T00:00:00", valid_to=at("2026-02-25T00:00:00")),
+        board("n2", "2026-02-25T00:00:00", "A2"),
+    ]
+    rows = [count("n1", "2026-02-20T00:00:00", "A"), count("n2", NOON, "A2")]
+    (row,) = actions(link_counters=rows, inventory=boards)
+    assert (row["node"], row["reason"], row["gpu_serial"], row["other_nodes"]) == ("n2", "link", "S1", "n1")
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"fabric_state": "failed"}, "NVLink fabric: registration failed"),
+        (
+            {"fabric_state": "completed", "fabric_health": "degraded_bandwidth,route_unhealthy"},
+            "NVLink fabric: degraded_bandwidth, route_unhealthy",
+        ),
+        ({"fabric_state": "completed", "fabric_health": "healthy"}, None),
+        ({"fabric_state": "failed", "valid_to": at(NOON)}, None),
+    ],
+)
+def test_a_fabric_that_is_not_well_is_watched(told: dict, why: str | None) -> None:
+    found = actions(inventory=[board("n1", "2026-03-01T00:00:00") | told])
+    assert [(r["action"], r["reason"], r["why"]) for r in found] == ([("watch", "fabric", why)] if why else [])

@@ -8,7 +8,7 @@
 -- column node_action: the gravest action asked for on this node: drain before reset before watch
 -- column device: GPU UUID, the network device, or the device as the event names it
 -- column action: drain, reset or watch, for this reason alone
--- column reason: kind of reason: link, xid, lost, remap, ecc, pages, recovery
+-- column reason: kind of reason: link, xid, lost, remap, ecc, pages, recovery, fabric
 -- column why: what was seen, in words, with the rule and its threshold
 -- column occurrences: how often, within the 24 hours up to the cluster's newest reading
 -- column first_seen_at: first time on record, UTC
@@ -17,6 +17,7 @@
 -- column pci_bus_id: PCI bus id of the GPU, where known
 -- column gpu_serial: serial number of the board, where known
 -- column node_state: state the scheduler last gave the node, where known
+-- column other_nodes: other nodes in which the board with this serial number failed as well, at any time: it is the board, not the node
 with clocks as (
     select cluster, is_synthetic, max(seen_at) as to_at
     from (
@@ -189,12 +190,55 @@ link_reasons as (
     group by all
 ),
 
+-- What the driver says of the fabric now, by the newest state of each board.
+fabric_reasons as (
+    select
+        cluster, is_synthetic, node, gpu_uuid as device, 'fabric' as reason, 'watch' as action,
+        'NVLink fabric: ' || case when fabric_state = 'failed' then 'registration failed' else replace(fabric_health, ',', ', ') end
+            as why,
+        count(*) as occurrences, min(valid_from) as first_seen_at, max(valid_from) as last_seen_at,
+        array_to_string(list_sort(list(distinct source)), ', ') as sources
+    from telemetry.inventory
+    where valid_to is null and (fabric_state = 'failed' or fabric_health <> 'healthy')
+    group by all
+),
+
 reasons as (
     select * from xid_reasons
     union all by name select * from lost_reasons
     union all by name select * from memory_reasons
     union all by name select * from ecc_reasons
     union all by name select * from link_reasons
+    union all by name select * from fabric_reasons
+),
+
+-- Boards by serial number that failed in a node, whenever that was: by events, and by links.
+failures as (
+    select distinct e.cluster, e.is_synthetic, e.node, b.gpu_serial
+    from (
+        select cluster, is_synthetic, node, device from xids where asked is not null
+        union all
+        select cluster, is_synthetic, node, device from named where kind = 'lost'
+    ) as e
+    join boards as b on b.cluster = e.cluster and b.node = e.node and b.gpu_uuid = e.device and b.gpu_serial is not null
+),
+
+elsewhere as (
+    select r.cluster, r.is_synthetic, r.node, r.device, f.node as other_node
+    from reasons as r
+    join boards as b on b.cluster = r.cluster and b.node = r.node and b.gpu_uuid = r.device
+    join failures as f
+        on f.cluster = r.cluster and f.is_synthetic = r.is_synthetic and f.gpu_serial = b.gpu_serial and f.node <> r.node
+    union
+    select cluster, is_synthetic, node, device, unnest(string_split(other_nodes, ', '))
+    from mart.link_health
+    where other_nodes is not null
+),
+
+others as (
+    select cluster, is_synthetic, node, device, string_agg(distinct other_node, ', ' order by other_node) as other_nodes
+    from elsewhere
+    group by all
 ),
 
 identity as (
@@ -218,7 +262,8 @@ select
     r.device, r.action, r.reason, r.why,
     cast(r.occurrences as bigint) as occurrences,
     r.first_seen_at, r.last_seen_at, r.sources,
-    i.pci_bus_id, i.gpu_serial, s.node_state
+    i.pci_bus_id, i.gpu_serial, s.node_state, o.other_nodes
 from reasons as r
 left join identity as i on i.cluster = r.cluster and i.node = r.node and i.gpu_uuid = r.device
 left join states as s on s.cluster = r.cluster and s.is_synthetic = r.is_synthetic and s.node = r.node
+left join others as o on o.cluster = r.cluster and o.is_synthetic = r.is_synthetic and o.node = r.node and o.device = r.device
