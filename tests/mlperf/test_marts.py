@@ -111,6 +111,22 @@ def test_best_median_and_spread() -> None:
     assert found["accelerator_hours_spread"] == pytest.approx((192 - 80) / 60)
 
 
+def test_mfu_of_bf16_and_of_the_precision_that_ran_stand_side_by_side() -> None:
+    # 400 TFLOP/s each on a part of 989.4 (BF16) and 1,978.9 (FP8) TFLOP/s dense: a ran in FP8, b in BF16 at 350.
+    con = build(
+        row("a", 10.0, mfu_ratio=400 / 989.4, mfu_used_ratio=400 / 1978.9),
+        row("b", 12.0, mfu_ratio=350 / 989.4, mfu_used_ratio=350 / 989.4),
+        row("c", 14.0, mfu_ratio=300 / 989.4, mfu_used_ratio=None),
+    )
+    found = one(con, "round = 'v5.1'")
+    assert found["best_mfu_ratio"] == pytest.approx(0.40429, abs=5e-6)
+    assert found["best_mfu_used_ratio"] == pytest.approx(0.35375, abs=5e-6)
+    assert found["median_mfu_used_ratio"] == pytest.approx((0.35375 + 0.20213) / 2, abs=1e-5)
+    assert (found["mfu_count"], found["mfu_used_count"]) == (3, 2)
+    comments = next(m for m in marts() if m.name == "mlperf_efficiency").columns
+    assert all("dense BF16 peak" in comments[c] for c in ("best_mfu_ratio", "median_mfu_ratio", "mfu_spread_ratio"))
+
+
 def test_one_submission_under_several_directories_counts_once() -> None:
     con = build(
         row("a", 10.0, organization="smc", logs_sha256="x"),

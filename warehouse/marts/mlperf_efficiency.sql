@@ -18,11 +18,13 @@
 -- column best_accelerator_hours: fewest accelerator hours to the target [h]
 -- column median_accelerator_hours: median accelerator hours to the target [h]
 -- column accelerator_hours_spread: most less fewest accelerator hours [h]
--- column mfu_count: results with an MFU
--- column best_mfu_ratio: highest MFU against the dense BF16 peak [ratio]
--- column median_mfu_ratio: median MFU [ratio]
--- column mfu_spread_ratio: highest less lowest MFU [ratio]
--- column best_mfu_used_ratio: highest MFU against the peak of the precision used, where known [ratio]
+-- column mfu_count: results with an MFU against the dense BF16 peak
+-- column best_mfu_ratio: highest MFU against the dense BF16 peak, whatever precision ran [ratio]
+-- column median_mfu_ratio: median MFU against the dense BF16 peak [ratio]
+-- column mfu_spread_ratio: highest less lowest MFU against the dense BF16 peak [ratio]
+-- column mfu_used_count: results with an MFU against the dense peak of the precision that ran
+-- column best_mfu_used_ratio: highest MFU against the dense peak of the precision that ran, where known [ratio]
+-- column median_mfu_used_ratio: median of them [ratio]
 -- column mfu_is_upper_bound: true where padding is counted as work
 -- column best_scaling_efficiency_ratio: highest throughput per accelerator of a larger system against the smallest [ratio]
 -- column worst_scaling_efficiency_ratio: lowest of them [ratio]
@@ -173,7 +175,9 @@ select
     max(r.mfu_ratio) as best_mfu_ratio,
     median(r.mfu_ratio) as median_mfu_ratio,
     max(r.mfu_ratio) - min(r.mfu_ratio) as mfu_spread_ratio,
+    count(r.mfu_used_ratio) as mfu_used_count,
     max(r.mfu_used_ratio) as best_mfu_used_ratio,
+    median(r.mfu_used_ratio) as median_mfu_used_ratio,
     bool_or(r.mfu_is_upper_bound) as mfu_is_upper_bound,
     max(case when r.accelerator_count > r.base_accelerator_count then r.scaling_efficiency_ratio end)
         as best_scaling_efficiency_ratio,
