@@ -23,6 +23,7 @@ from assets.telemetry_clean import clean_segments
 from assets.telemetry_files import remove_files
 from assets.telemetry_groups import SAMPLES, Prepared, prepare
 from assets.telemetry_known import Known
+from assets.telemetry_unknown import unknown_records
 from assets.waiting import ARCHIVE, Waiting, batches, forget_old, groups, retire, waiting
 from sources.telemetry.segment import read_segments, rows_of
 from warehouse.errors import WarehouseError
@@ -78,7 +79,9 @@ def ingest(
     report = IngestReport(INGEST)
     lake = Lake(home.lake)
     load_id = load_id or uuid.uuid4().hex
-    for number, batch in enumerate(batches(waiting(folders or (home.spool, home.inbox)))):
+    found = waiting(folders or (home.spool, home.inbox))
+    report.unreadable += _held(found)
+    for number, batch in enumerate(batches([w for w in found if not w.held])):
         first = batch[0]
         # One load is one batch: its outcomes and counts are told apart by its id.
         work = _Work(
@@ -88,6 +91,15 @@ def ingest(
         report.received += len(batch)
     forget_old(home)
     return report
+
+
+def _held(found: Sequence[Waiting]) -> list[tuple[str, str]]:
+    """Segments that only a newer version can read, told once for each reason; they are not touched."""
+    reasons: dict[str, list[str]] = {}
+    for one in found:
+        if one.held:
+            reasons.setdefault(one.held, []).append(one.path.name)
+    return [(f"{len(names)} segments, the first {names[0]}", reason) for reason, names in reasons.items()]
 
 
 def _ingest_batch(first: _Work, batch: Sequence[Waiting]) -> None:
@@ -138,7 +150,7 @@ def _land_whole(work: _Work, fast: Sequence[Waiting]) -> _Verdict | None:
     held = False
     for name in sorted({name for one in ready for name in one.records}):
         frames = [one.records[name] for one in ready if name in one.records]
-        held |= _land_records(work, name, pl.concat(frames), _digest(ids))
+        held |= _land_records(work, name, pl.concat(frames, how="vertical_relaxed"), _digest(ids))
         fault_point("ingest:committed-one-table")
     try:
         landed = _land_samples(work, ready, known.version)
@@ -178,6 +190,7 @@ def _land_samples(work: _Work, ready: Sequence[Prepared], version: int) -> Lande
     outcomes += _gate([path for one in ready for path in one.written.paths])
     fault_point("land:gate-passed")
     _quarantine(work, refused)
+    _keep_unknown(work, pl.concat([one.unknown for one in ready]))
     record_quality(work.lake, work.source, SAMPLES, work.load_id, {work.stream: outcomes})
     failures = [o for o in outcomes if not o.passed and o.severity == "critical"]
     if failures:
@@ -265,6 +278,7 @@ def _land_damaged(work: _Work, one: Waiting) -> bool:
     if not batch.segment_ids:
         return True
     cleaned = clean_segments(batch)
+    _keep_unknown(work, unknown_records(batch.records))
     for name, frame in cleaned.frames.items():
         if name != SAMPLES:
             _land_records(work, name, frame, digest)
@@ -298,6 +312,11 @@ def _quarantine(work: _Work, refused: pl.DataFrame) -> None:
             pl.lit("").alias("locator"), pl.lit(None, dtype=pl.String).alias("payload_sha256")
         ).select("rule", "reason", "locator", "raw", "payload_sha256")
         write_quarantine(work.lake, work.source, SAMPLES, rows)
+
+
+def _keep_unknown(work: _Work, rows: pl.DataFrame) -> None:
+    if rows.height:
+        write_quarantine(work.lake, work.source, "telemetry", rows)
 
 
 _KINDS = ("segment", "damaged", "blocked")

@@ -106,7 +106,7 @@ def clean_segments(batch: Batch) -> Cleaned:
         rows = [conform(frame, model) for frame in told] + (reasons if model is NullReason else [])
         if rows and any(frame.height for frame in rows):
             name = qualified_name(model)
-            whole = pl.concat(rows)
+            whole = pl.concat(rows, how="vertical_relaxed")
             frames[name] = whole.unique(subset=key_of(model), keep="first", maintain_order=True)
             repeats[name] = whole.height - frames[name].height
     return Cleaned(frames, {name: count for name, count in repeats.items() if count}, sorted(undeclared))
@@ -136,12 +136,23 @@ def clean_samples(raw: pl.DataFrame, columns: Sequence[Column]) -> tuple[pl.Data
 
 
 def conform(frame: pl.DataFrame, model: type[SQLModel]) -> pl.DataFrame:
-    """The model's columns in order and type: absent ones null, undeclared ones left out."""
+    """The model's columns in order and type: absent ones null, undeclared ones left out.
+
+    A column with a value that its type cannot hold stays text: the gate then refuses that row alone.
+    """
     schema = lake_schema(model)
-    return frame.select(
-        pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, kind).alias(name)
+    cast = frame.select(
+        pl.col(name).cast(kind, strict=False) if name in frame.columns else pl.lit(None, kind).alias(name)
         for name, kind in schema.items()
     )
+    lossy = [name for name in cast.columns if name in frame.columns and _lost(frame[name], cast[name])]
+    return cast.with_columns(
+        pl.coalesce(pl.col(name).cast(pl.String), frame[name].cast(pl.String)).alias(name) for name in lossy
+    )
+
+
+def _lost(before: pl.Series, after: pl.Series) -> bool:
+    return before.null_count() != after.null_count()
 
 
 def _samples(frame: pl.DataFrame) -> pl.DataFrame:

@@ -18,6 +18,7 @@ from assets.landing import hours_of
 from assets.telemetry_clean import clean_segments
 from assets.telemetry_files import Written, write_files
 from assets.telemetry_known import Known
+from assets.telemetry_unknown import unknown_kinds, unknown_records
 from assets.waiting import Waiting
 from sources.telemetry.segment import read_segments
 from warehouse.lake import Lake
@@ -34,13 +35,15 @@ THREADS = min(4, (os.cpu_count() or 1) + 1)  # one more than cores: some wait fo
 class Prepared:
     """What became of a group. `hurt` are segments with damage: nothing of them is in here.
 
-    read = kept + refused + repeated; records: frames of the other telemetry tables; steady: the columns that batch
-    rules compare; span: first and last time of the kept samples.
+    read = kept + refused + repeated; records: frames of the other telemetry tables; unknown: records that no table
+    takes, for the quarantine; steady: the columns that batch rules compare; span: first and last time of the kept
+    samples.
     """
 
     segment_ids: Sequence[str]
     hurt: Sequence[Waiting]
     records: Mapping[str, pl.DataFrame]
+    unknown: pl.DataFrame
     undeclared: Sequence[str]
     read: int
     kept: int
@@ -69,16 +72,16 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known) -> Prepared:
     cleaned = clean_segments(batch)
     read = batch.sample_count
     ids = batch.segment_ids
+    unknown = unknown_records(batch.records)
+    undeclared = [*cleaned.undeclared, *unknown_kinds(batch.records)]
     del batch
     records = {name: frame for name, frame in cleaned.frames.items() if name != SAMPLES}
     rows = cleaned.frames.get(SAMPLES)
-    undeclared = cleaned.undeclared
     del cleaned
     if rows is None or rows.is_empty():
         steady = pl.DataFrame(schema={name: lake_schema(GpuSample)[name] for name in steady_columns(GpuSample)})
-        return Prepared(
-            ids, hurt, records, undeclared, read, 0, pl.DataFrame(schema=REFUSED), steady, [], None, Written([], [])
-        )
+        nothing = pl.DataFrame(schema=REFUSED)
+        return Prepared(ids, hurt, records, unknown, undeclared, read, 0, nothing, steady, [], None, Written([], []))
     good, refused = refuse(known.without_known(rows), GpuSample)
     del rows
     span = good.select(pl.col("sampled_at").min().alias("a"), pl.col("sampled_at").max().alias("b")).row(0)
@@ -86,6 +89,7 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known) -> Prepared:
         ids,
         hurt,
         records,
+        unknown,
         undeclared,
         read,
         good.height,

@@ -17,6 +17,7 @@ from sys import intern
 from assets.clock_checks import clock_problem
 from assets.telemetry_clean import unknown_unit
 from sources.telemetry.segment import read_header
+from sources.telemetry.segment_rows import FormatError
 from warehouse.home import Home
 
 ARCHIVE = "spool"
@@ -29,7 +30,8 @@ KEEP_SEGMENTS = dt.timedelta(days=7)
 class Waiting:
     """One sealed segment. `segment_id` is None where its header cannot be read.
 
-    `problem` says why it cannot land, `doubt` why only a person may let it land.
+    `problem` says why it cannot land, `doubt` why only a person may let it land, `held` why this version cannot read
+    it at all: it stays where it is for one that can.
     """
 
     path: Path
@@ -41,6 +43,7 @@ class Waiting:
     created_at_us: int
     problem: str
     doubt: str = ""
+    held: str = ""
 
 
 def waiting(folders: Iterable[Path]) -> list[Waiting]:
@@ -53,12 +56,14 @@ def waiting(folders: Iterable[Path]) -> list[Waiting]:
 def _look(path: Path) -> Waiting | None:
     """None when another process has taken the segment meanwhile."""
     try:
-        size, header = path.stat().st_size, read_header(path)
+        size = path.stat().st_size
+        header = read_header(path)
     except FileNotFoundError:
         return None
+    except FormatError as error:
+        return _unread(path, size, str(error))
     if header is None:
-        cluster, node, source, *_ = (*path.name.split("~"), "", "", "")
-        return Waiting(path, size, None, intern(cluster), intern(source), intern(node), 0, "")
+        return _unread(path, size, "")
     return Waiting(
         path,
         size,
@@ -70,6 +75,11 @@ def _look(path: Path) -> Waiting | None:
         unknown_unit(header.columns),
         "" if header.is_synthetic else clock_problem(path),
     )
+
+
+def _unread(path: Path, size: int, held: str) -> Waiting:
+    cluster, node, source, *_ = (*path.name.split("~"), "", "", "")
+    return Waiting(path, size, None, intern(cluster), intern(source), intern(node), 0, "", held=held)
 
 
 def batches(found: Sequence[Waiting], most_bytes: int | None = None) -> Iterator[list[Waiting]]:

@@ -54,6 +54,7 @@ _FLUSH_ROWS: Final = 1 << 18  # rows decoded together: enough to be fast, few en
 _HEADER_BYTES: Final = 4096  # a usual header fits; a longer one is read on
 _POPULATE: Final = getattr(mmap, "MAP_POPULATE", 0)  # Linux
 _TIMES: Final = frozenset({"valid_from", "valid_to"})
+_MOST_US: Final = 1 << 57  # the year 6500; what lies above is no instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ def _trusted(body: Body, end: int) -> _Raw:
             at += count * (FRAME_BYTES + length)
             continue
         if kind == RECORD:
-            _add_record(raw, body, begin, begin + length)
+            _add_record(raw, body, at, begin, begin + length)
         elif kind == HEADER and raw.header is None:
             if not _add_header(raw, body, at, begin, begin + length):
                 return raw
@@ -255,7 +256,7 @@ def _distrusted(body: Body, seal: Seal | None, *, holds: bool) -> _Raw:
     row_type = row_type_of(cast("Header", raw.header).columns)
     for item in frames:
         if item.kind == RECORD:
-            _add_record(raw, body, item.begin, item.end)
+            _add_record(raw, body, item.start, item.begin, item.end)
     raw.damage.extend(_unknown(f.start, f.kind, f.end) for f in frames if f.kind not in KINDS)
     fitting = (f for f in frames if f.kind == SAMPLES and f.rows and f.end - f.begin == f.rows * row_type.itemsize)
     for first, count in _neighbours(fitting):
@@ -299,9 +300,29 @@ def _unknown(start: int, kind: int, end: int) -> Damage:
     return Damage(start, end - start, f"a frame of kind {kind}, which this version does not know")
 
 
-def _add_record(raw: _Raw, body: Body, begin: int, end: int) -> None:
-    told = json.loads(body[begin:end])
-    raw.records.append((told["kind"], told["row"]))
+def _add_record(raw: _Raw, body: Body, start: int, begin: int, end: int) -> None:
+    """A record's row holds plain values, and instants as integers; one that does not is told as damage."""
+    try:
+        told = json.loads(body[begin:end])
+        kind, row = str(told["kind"]), dict(told["row"])
+        wrong = [name for name, value in row.items() if not _is_plain(name, value)]
+    except (KeyError, TypeError, ValueError) as error:
+        raw.damage.append(Damage(start, end - start, f"a record that does not read as one ({error!r})"))
+        return
+    if wrong:
+        raw.damage.append(Damage(start, end - start, f"a record of kind {kind} with a {wrong[0]} that is none"))
+        return
+    raw.records.append((kind, row))
+
+
+def _is_plain(name: str, value: object) -> bool:
+    if _is_instant(name):
+        return value is None or (isinstance(value, int) and abs(value) < _MOST_US)
+    return value is None or isinstance(value, str | int | float)
+
+
+def _is_instant(name: str) -> bool:
+    return name.endswith("_at") or name in _TIMES
 
 
 def _records(raws: Sequence[_Raw]) -> dict[str, pl.DataFrame]:
@@ -323,9 +344,7 @@ def _records(raws: Sequence[_Raw]) -> dict[str, pl.DataFrame]:
     frames = {kind: pl.DataFrame(told, infer_schema_length=None, strict=False) for kind, told in rows.items()}
     return {
         kind: frame.with_columns(
-            pl.col(name).cast(pl.Int64).cast(pl.Datetime("us", "UTC"))
-            for name in frame.columns
-            if name.endswith("_at") or name in _TIMES
+            pl.col(name).cast(pl.Int64).cast(pl.Datetime("us", "UTC")) for name in frame.columns if _is_instant(name)
         )
         for kind, frame in frames.items()
     }

@@ -15,7 +15,7 @@ def with_meaning(events: pl.DataFrame) -> pl.DataFrame:
     """Events with `severity` and `action` of the catalogue where they are null and the kind is `xid`."""
     catalogue = table("xid_actions.csv").select(
         pl.lit("xid").alias("kind"),
-        pl.col("code").cast(pl.Int64),
+        pl.col("code").cast(pl.Int64).alias("@code"),
         pl.col("severity").alias("@severity"),
         pl.col("action").alias("@action"),
     )
@@ -23,8 +23,8 @@ def with_meaning(events: pl.DataFrame) -> pl.DataFrame:
     names = [*events.columns, *(n for n in ("severity", "action") if n not in events.columns)]
     return (
         events.with_columns(given)
-        .with_columns(pl.col("code").cast(pl.Int64))
-        .join(catalogue, on=("kind", "code"), how="left", maintain_order="left")
+        .with_columns(pl.col("code").cast(pl.Int64, strict=False).alias("@code"))
+        .join(catalogue, on=("kind", "@code"), how="left", maintain_order="left")
         .with_columns(
             pl.coalesce("severity", "@severity").alias("severity"), pl.coalesce("action", "@action").alias("action")
         )

@@ -79,7 +79,7 @@ def write_spool(folder: Path, node: str, *, crashed: bool) -> Path:
     if not crashed:
         spool.close()
     else:
-        os.close(spool._fd)  # noqa: SLF001 - what a killed process leaves
+        os.close(spool._fd)
         (left,) = folder.glob("*.open")
         recover(left, print)
     (path,) = folder.glob("*.seg")

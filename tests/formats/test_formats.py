@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
-import struct
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,15 +14,18 @@ import duckdb
 import polars as pl
 import pytest
 
-from assets.ingest import IngestReport, ingest
+from assets.ingest import ingest
 from assets.publish import publish_home
+from sources.telemetry import spool
 from sources.telemetry.segment import read_segment
-from sources.telemetry.spool_format import FRAME_BYTES, HEAD, MAGIC, SEAL, Seal, frame, header_payload
+from sources.telemetry.spool_files import recover
+from sources.telemetry.spool_format import HEADER, MAGIC, SEAL, Frame, Seal, frame, header_payload, walk
+from warehouse import lake as module
 from warehouse.home import Home
 from warehouse.lake import Lake
-from warehouse.schema.ops import QuarantineRecord
+from warehouse.schema.ops import QualityResult, QuarantineRecord
 from warehouse.schema.telemetry import GpuSample
-from warehouse.schema.telemetry_fleet import GpuEvent
+from warehouse.schema.telemetry_fleet import GpuEvent, LinkCounter
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "formats"
 VERSIONS = sorted(path for path in FIXTURES.iterdir() if path.is_dir())
@@ -122,8 +124,6 @@ def test_a_lake_of_every_version_takes_more_and_knows_what_it_had(version: Path,
 
 def test_a_table_from_before_a_column_opens_with_it_null(house: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     newest = "remap_pending"
-    from warehouse import lake as module
-
     whole = module.delta_schema(GpuSample)
     older = type(whole)([f for f in whole.fields if f.name != newest])
     with monkeypatch.context() as patch:
@@ -145,3 +145,142 @@ def test_a_table_from_before_a_column_opens_with_it_null(house: Home, monkeypatc
     with duckdb.connect(str(house.database), read_only=True) as con:
         counted = con.sql(f"select count(*), count({newest}) from telemetry.gpu_samples").fetchall()
     assert counted == [(12, 6)]
+
+
+Change = Callable[[dict[str, Any]], Mapping[str, Any]]
+
+
+def rewritten(
+    path: Path, change: Change = dict, *, mark: bytes = MAGIC, extra: bytes | None = None, flags: int = 1
+) -> None:
+    """The segment with another header, and perhaps a further frame of kind 9 after the header; sealed as it should."""
+    body = path.read_bytes()
+    frames = [item for item in walk(body, len(body) - SEAL.size) if isinstance(item, Frame)]
+    told: list[tuple[int, bytes, int]] = []
+    for item in frames:
+        payload = body[item.begin : item.end]
+        if item.kind == HEADER:
+            payload = header_payload(change(json.loads(payload)))
+        told.append((item.kind, payload, item.rows))
+    if extra is not None:
+        told.insert(1, (9, extra, 0))
+    data = mark + b"".join(frame(kind, i, payload, rows) for i, (kind, payload, rows) in enumerate(told))
+    seal = Seal(len(data), len(told), 6, 0, 0, flags)
+    path.write_bytes(data + seal.pack(zlib.crc32(data)))
+
+
+LATER: dict[str, tuple[Change, bytes, str]] = {
+    "version": (lambda h: h | {"version": 2}, MAGIC, "spool format 2, this version reads 1"),
+    "mark": (lambda h: h | {"version": 2}, b"ALMSPOL2", "spool format 2, this version reads 1"),
+    "column type": (
+        lambda h: h | {"columns": [["power_w", "f2", "W"], *h["columns"][1:]]},
+        MAGIC,
+        "does not read as format 1 (column power_w: type 'f2'",
+    ),
+    "lost key": (lambda h: {k: v for k, v in h.items() if k != "slots"}, MAGIC, "does not read as format 1 ('slots')"),
+    "slot": (lambda h: h | {"slots": [[*s, "new"] for s in h["slots"]]}, MAGIC, "does not read as format 1"),
+}
+
+
+@pytest.mark.parametrize("case", LATER)
+def test_a_segment_of_a_later_format_waits_where_it_is_and_holds_up_no_other(
+    case: str, house: Home, segment: Path
+) -> None:
+    change, mark, said = LATER[case]
+    rewritten(segment, change, mark=mark)
+    later = Path(shutil.copy(segment, house.inbox))
+    body = later.read_bytes()
+    shutil.copy(VERSIONS[-1] / "recovered.seg", house.inbox)
+    for landed in (6, 0):
+        report = ingest(house)
+        assert report.rows_landed >= landed
+        assert report.failed
+        (line,) = report.complaints()
+        assert said in line
+        assert "1 segments, the first c1~n1~nvml~later.seg" in line
+        assert "install a newer almanac" in line
+        assert [p.name for p in house.inbox.glob("*.seg")] == [later.name]
+        assert later.read_bytes() == body
+    assert Lake(house.lake).scan(GpuSample).collect()["node"].unique().to_list() == ["n2"]
+
+
+def test_a_later_layout_without_any_frame_of_ours_waits_too(house: Home) -> None:
+    (house.inbox / "a.seg").write_bytes(b"ALMSPOL3" + bytes(500))
+    (line,) = ingest(house).complaints()
+    assert "spool format 3" in line
+    assert (house.inbox / "a.seg").exists()
+
+
+def test_a_damaged_mark_is_damage_and_no_later_format(house: Home, segment: Path) -> None:
+    segment.write_bytes(b"ALMSPOL3" + segment.read_bytes()[8:])
+    shutil.copy(segment, house.inbox)
+    assert ingest(house).damage
+    assert shown(Lake(house.lake).scan(GpuSample).collect(), "n1") == ROWS
+
+
+@pytest.mark.parametrize("flags", [1, 0], ids=["clean", "recovered"])
+def test_a_frame_of_an_unknown_kind_keeps_its_segment_and_costs_no_row(flags: int, house: Home, segment: Path) -> None:
+    rewritten(segment, extra=b"from a newer agent", flags=flags)
+    shutil.copy(segment, house.inbox)
+    report = ingest(house)
+    assert shown(Lake(house.lake).scan(GpuSample).collect(), "n1") == ROWS
+    assert "a frame of kind 9, which this version does not know" in " ".join(report.complaints())
+    assert [p.name for p in house.quarantine.glob("*.seg")] == [segment.name]  # kept until a version knows it
+
+
+def test_an_unfinished_segment_with_an_unknown_frame_is_recovered_with_it(segment: Path) -> None:
+    rewritten(segment, extra=b"from a newer agent")
+    body = segment.read_bytes()
+    left = segment.with_suffix(".open")
+    left.write_bytes(body[: len(body) - SEAL.size])
+    segment.unlink()
+    assert recover(left, lambda _line: None)
+    assert b"from a newer agent" in segment.read_bytes()
+    assert [d.reason for d in read_segment(segment).damage] == ["a frame of kind 9, which this version does not know"]
+
+
+def test_records_of_an_unknown_kind_are_kept_in_quarantine(
+    house: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "RECORD_KINDS", spool.RECORD_KINDS | {"coolant"})
+    with spool.SpoolWriter(house.inbox, cluster="c1", node="n7", source="nvml", is_synthetic=False) as writer:
+        writer.record("coolant", {"read_at": 1_767_571_200_000_000, "litres_per_minute": 31.5})
+        writer.record(
+            "gpu_event", {"occurred_at": 1_767_571_200_000_000, "device": "node", "kind": "x", "event_id": "1"}
+        )
+    report = ingest(house)
+    assert not report.failed
+    lake = Lake(house.lake)
+    (kept,) = lake.scan(QuarantineRecord).collect().to_dicts()
+    assert kept["reason"] == "no table takes records of kind coolant; a newer almanac may"
+    told = json.loads(kept["raw"])
+    assert (told["node"], told["litres_per_minute"], told["read_at"][:19]) == ("n7", 31.5, "2026-01-05T00:00:00")
+    assert lake.scan(GpuEvent).collect().height == 1
+    warned = lake.scan(QualityResult).filter(~pl.col("passed")).collect()["sample"].to_list()
+    assert warned == ["left out: records of kind coolant (kept in ops.quarantine)"]
+
+
+@pytest.mark.parametrize("value", ["seventeen", [17], {"high": 1}, 1.5e300, 1 << 64, 1 << 70])
+def test_a_record_value_of_another_type_costs_its_own_row(house: Home, value: object) -> None:
+    link = {"sampled_at": 1_767_571_200_000_000, "device": "GPU-a", "link_kind": "nvlink", "counter": "replay"}
+    with spool.SpoolWriter(house.inbox, cluster="c1", node="n7", source="nvml", is_synthetic=False) as writer:
+        writer.record("link_counter", link | {"link_index": 0, "value": value})
+        writer.record("link_counter", link | {"link_index": 1, "value": 17})
+    shutil.copy(VERSIONS[-1] / "recovered.seg", house.inbox)
+    ingest(house)
+    assert shown(Lake(house.lake).scan(GpuSample).collect(), "n2") == ROWS
+    rows = Lake(house.lake).scan(LinkCounter).collect().filter(node="n7").sort("link_index")
+    assert rows["value"].to_list()[-1] == 17
+
+
+def test_an_event_whose_code_is_no_number_costs_its_own_row(house: Home) -> None:
+    event = {"occurred_at": 1_767_571_200_000_000, "device": "node", "kind": "xid"}
+    with spool.SpoolWriter(house.inbox, cluster="c1", node="n7", source="nvml", is_synthetic=False) as writer:
+        writer.record("gpu_event", event | {"event_id": "1", "code": "n/a"})
+        writer.record("gpu_event", event | {"event_id": "2", "code": 79})
+    report = ingest(house)
+    assert [(o.counts.read, o.counts.landed, o.counts.rejected) for o in report.landed if "events" in o.table] == [
+        (2, 1, 1)
+    ]
+    rows = Lake(house.lake).scan(GpuEvent).collect().select("event_id", "code", "severity").rows()
+    assert rows == [("2", 79, "fatal")]

@@ -1,0 +1,38 @@
+"""What a newer agent tells that this version has no table for: kept in quarantine as it was told.
+
+Belongs here: finding such records. Does not belong here: columns nobody declared (`telemetry_clean.py` names them),
+segments of another format (`waiting.py` leaves them where they are).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from assets.telemetry_clean import RECORD_TABLES
+
+QUARANTINED: Final = pl.Schema(dict.fromkeys(("rule", "reason", "raw", "locator", "payload_sha256"), pl.String()))
+_KNOWN: Final = frozenset({*RECORD_TABLES, "gap"})
+
+
+def unknown_records(records: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Every record of a kind no table takes, as a row for the quarantine; `records` as a batch of segments has them."""
+    kinds = sorted(records.keys() - _KNOWN)
+    return pl.concat([pl.DataFrame(schema=QUARANTINED), *(_kept(kind, records[kind]) for kind in kinds)])
+
+
+def unknown_kinds(records: Mapping[str, pl.DataFrame]) -> Sequence[str]:
+    """How a warning names these kinds."""
+    return [f"records of kind {kind} (kept in ops.quarantine)" for kind in sorted(records.keys() - _KNOWN)]
+
+
+def _kept(kind: str, rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(
+        pl.lit("record kind is known").alias("rule"),
+        pl.lit(f"no table takes records of kind {kind}; a newer almanac may").alias("reason"),
+        pl.struct(pl.all()).struct.json_encode().alias("raw"),
+        pl.format("{}/{}", "cluster", "node").alias("locator"),
+        pl.lit(None, pl.String).alias("payload_sha256"),
+    )
