@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from assets.clock_checks import on_time
-from assets.landing import Landed, Part, land, record_quality, write_quarantine
+from assets.landing import MOST_NODES, Landed, Part, land, record_quality, write_quarantine
 from assets.street import StreetReport
 from assets.telemetry_clean import clean_segments
 from assets.telemetry_files import remove_files
@@ -215,6 +215,9 @@ def _notes(work: _Work, ready: Sequence[Prepared], stats: Mapping[str, Any]) -> 
     """What the next batch is compared with, and under the empty name what roll-up and ledger want to know."""
     spans = [one.span for one in ready if one.span]
     notes: dict[str, Any] = {"hours": sorted({hour for one in ready for hour in one.hours})}
+    nodes = {node for one in ready for node in one.nodes or ()}
+    if len(nodes) <= MOST_NODES and all(one.nodes is not None for one in ready):
+        notes["nodes"] = sorted(nodes)
     if spans:
         notes |= {"from_at": min(a for a, _ in spans).isoformat(), "to_at": max(b for _, b in spans).isoformat()}
     return {work.stream: stats, "": notes} if stats else {"": notes}

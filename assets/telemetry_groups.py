@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from assets.landing import hours_of
+from assets.landing import few_nodes, hours_of
 from assets.telemetry_clean import clean_segments
 from assets.telemetry_files import Written, write_files
 from assets.telemetry_known import Known
@@ -36,8 +36,8 @@ class Prepared:
     """What became of a group. `hurt` are segments with damage: nothing of them is in here.
 
     read = kept + refused + repeated; records: frames of the other telemetry tables; unknown: records that no table
-    takes, for the quarantine; steady: the columns that batch rules compare; span: first and last time of the kept
-    samples.
+    takes, for the quarantine; steady: the columns that batch rules compare; nodes: None where they are many; span:
+    first and last time of the kept samples.
     """
 
     segment_ids: Sequence[str]
@@ -50,6 +50,7 @@ class Prepared:
     refused: pl.DataFrame
     steady: pl.DataFrame
     hours: Sequence[int]
+    nodes: Sequence[str] | None
     span: tuple[dt.datetime, dt.datetime] | None
     written: Written
 
@@ -81,7 +82,9 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known) -> Prepared:
     if rows is None or rows.is_empty():
         steady = pl.DataFrame(schema={name: lake_schema(GpuSample)[name] for name in steady_columns(GpuSample)})
         nothing = pl.DataFrame(schema=REFUSED)
-        return Prepared(ids, hurt, records, unknown, undeclared, read, 0, nothing, steady, [], None, Written([], []))
+        return Prepared(
+            ids, hurt, records, unknown, undeclared, read, 0, nothing, steady, [], [], None, Written([], [])
+        )
     good, refused = refuse(known.without_known(rows), GpuSample)
     del rows
     span = good.select(pl.col("sampled_at").min().alias("a"), pl.col("sampled_at").max().alias("b")).row(0)
@@ -96,6 +99,7 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known) -> Prepared:
         refused,
         good.select(steady_columns(GpuSample)),
         hours_of(good),
+        few_nodes(good).get("nodes"),
         span if good.height else None,
         write_files(lake, GpuSample, good),
     )
