@@ -61,12 +61,14 @@ def _registered() -> pl.DataFrame:
 def computed_columns(home: Home, sources: pl.DataFrame) -> dict[str, Compute]:
     """Tables that are computed, or have columns that are, over the whole table at publish, and by what."""
     from assets.bills import bills
+    from assets.collection import collection
     from assets.telemetry_boards import close_processes, ecc_deltas
     from assets.telemetry_intervals import close_inventory, close_node_states, close_null_reasons
     from assets.telemetry_links import link_deltas
 
     authorities = _authorities(sources)
     return {
+        "ops.collection": lambda _: collection(Lake(home.lake)),
         "telemetry.bill_monthly": lambda _: bills(Lake(home.lake), authorities),
         "telemetry.ecc_counters": ecc_deltas,
         "telemetry.gpu_processes": close_processes,

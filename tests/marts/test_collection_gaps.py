@@ -31,3 +31,25 @@ def test_the_collectors_reason_for_the_gpu_or_its_node_is_told() -> None:
     other = why | span | {"reason": "lost", "device": "B"}
     (gap,) = gaps(hour(1), hour(3), reasons=[why | span, other])
     assert gap["reason"] == "disk_full"
+
+
+def test_an_hour_in_which_minutes_are_missing_is_a_gap_of_those() -> None:
+    full = {"seconds_covered": 3600.0}
+    rows = [hour(0, seconds_covered=1800.0), hour(1, seconds_covered=2700.0), hour(2, **full), hour(3, **full)]
+    (gap,) = gaps(*rows)  # the record begins in hour 0: nothing is missing there
+    assert (gap["from_at"], gap["to_at"]) == (at("2026-03-02T01:00:00"), at("2026-03-02T02:00:00"))
+    assert (gap["missing_hours"], gap["missing_seconds"]) == (0, 900.0)
+    assert gaps(hour(0, **full), hour(1, seconds_covered=3541.0), hour(2, **full)) == []  # less than a minute
+    assert gaps(hour(0), hour(1), hour(2)) == []  # readings minutes apart cover nothing
+
+
+def test_quirk_30_a_gpu_that_vanished_while_the_others_go_on_is_missing_until_it_comes_back() -> None:
+    def missing(*inventory: dict) -> list[tuple[object, ...]]:
+        hours = [hour(0), hour(1), *(hour(clock, gpu_uuid="B") for clock in range(5))]
+        tables = {"telemetry__gpu_hours": hours, "telemetry__inventory": inventory}
+        rows = mart(database(**tables), "collection_gaps")
+        return [(r["gpu_uuid"], r["from_at"], r["to_at"], r["missing_hours"]) for r in rows]
+
+    board = {"valid_from": at("2026-03-01T00:00:00"), "gpu_uuid": "A"}
+    assert missing(board, board | {"gpu_uuid": "B"}) == [("A", at("2026-03-02T02:00:00"), None, 3)]
+    assert missing(board | {"valid_to": at("2026-03-02T02:00:00")}) == []  # taken out

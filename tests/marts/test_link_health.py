@@ -214,7 +214,9 @@ def test_a_link_that_is_down_now_and_was_up_fails(counter: str, up: int, down: i
     before = count(counter, up, None, when="2026-03-02T11:00:00", **port)
     (link,) = health(fine, before, count(counter, down, None, **port))
     assert (link["is_down"], link["verdict"], link["rule"]) == (True, "fail", "link is down and was up before")
-    (link,) = health(fine, count(counter, down, None, when="2026-03-02T11:00:00", **port), count(counter, up, 0, **port))
+    (link,) = health(
+        fine, count(counter, down, None, when="2026-03-02T11:00:00", **port), count(counter, up, 0, **port)
+    )
     assert (link["is_down"], link["verdict"]) == (False, "ok")
     (link,) = health(fine, count(counter, down, None, **port))  # never up: nothing may be plugged in
     assert link["verdict"] == "ok"

@@ -1,0 +1,52 @@
+"""`ops.collection`: lag and completeness of what two nodes told, worked out by hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from assets.ingest import ingest
+from assets.publish import publish_home
+from assets.rollup import roll_up
+from ingest.segments import START_US, write_segment
+from warehouse.home import Home
+
+HOUR = 3600
+START = dt.datetime.fromtimestamp(START_US / 1e6, dt.UTC)
+
+
+def test_lag_and_gaps_of_each_node_stand_in_ops(home: Path) -> None:
+    house = Home(home).prepare()
+    # n1 tells three hours and a half of two GPUs every ten seconds, but for half of the second hour; in the last
+    # hour GPU b is gone. n2 stops two hours before.
+    write_segment(house.inbox, "n1", [*range(0, HOUR, 10), *range(HOUR + 1800, 3 * HOUR, 10)])
+    write_segment(house.inbox, "n1", range(3 * HOUR, 3 * HOUR + 1800, 10), gpus=("a",))
+    write_segment(house.inbox, "n2", range(0, HOUR + 1800, 10))
+    before = dt.datetime.now(dt.UTC)
+    ingest(house)
+    roll_up(house)
+    publish_home(house)
+    after = dt.datetime.now(dt.UTC)
+    with duckdb.connect(str(house.database), read_only=True) as con:
+        con.execute("set TimeZone = 'UTC'")
+        found = con.sql("select * from ops.collection order by node").pl().to_dicts()
+        gaps = con.sql("select gpu_uuid, from_at, missing_seconds from mart.collection_gaps order by all").fetchall()
+    first, second = found
+    assert (first["cluster"], first["node"], first["source"], first["is_synthetic"]) == ("c1", "n1", "nvml", False)
+    assert first["first_hour_at"] == START
+    assert first["last_minute_at"] == START + dt.timedelta(hours=3, minutes=29)
+    assert second["last_minute_at"] == START + dt.timedelta(hours=1, minutes=29)
+    assert (first["behind_seconds"], second["behind_seconds"]) == (0.0, 2.0 * HOUR)
+    assert (first["gpus"], first["gpus_before"]) == (1, 2)
+    assert (second["gpus"], second["gpus_before"]) == (2, 2)
+    # Inner hours of n1 are the second, half of which is missing, and the third, which GPU b ends ten seconds early.
+    assert first["covered_ratio"] == pytest.approx((2 * 1800 + HOUR + HOUR - 10) / (2 * 2 * HOUR))
+    assert second["covered_ratio"] is None  # no whole hour lies between its first and its last
+    assert before <= first["landed_at"] <= after
+    lag = (first["landed_at"] - START).total_seconds() - 3 * HOUR - 30 * 60
+    assert abs(first["lag_seconds"] - lag) < 0.01
+    hour = START + dt.timedelta(hours=1)
+    assert gaps == [("GPU-n1-a", hour, 1800.0), ("GPU-n1-b", hour, 1800.0)]
