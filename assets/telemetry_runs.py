@@ -62,23 +62,21 @@ class Runs:
 
     def first(self, name: str) -> pl.Series:
         """First value that is known."""
-        _, known = self._values(name)
-        if known is None:
+        if self._values(name)[1] is None:
             return self._frame.get_column(name).gather(self.starts)
-        at = np.minimum.accumulate(np.where(known, np.arange(len(known)), len(known))[::-1])[::-1][self.starts]
-        return (
-            self._frame.get_column(name)
-            .gather(pl.Series(np.minimum(at, len(known) - 1)))
-            .set(pl.Series(at >= self.ends), None)
-        )
+        return self._at_known(name, np.cumsum(self._count(name)) - self._count(name))
 
     def last(self, name: str) -> pl.Series:
         """Last value that is known."""
-        _, known = self._values(name)
-        if known is None:
+        if self._values(name)[1] is None:
             return self.at_end(name)
-        at = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))[self.ends - 1]
-        return self._frame.get_column(name).gather(pl.Series(np.maximum(at, 0))).set(pl.Series(at < self.starts), None)
+        return self._at_known(name, np.cumsum(self._count(name)) - 1)
+
+    def _at_known(self, name: str, place: Array) -> pl.Series:
+        """The known value of each run at this place among all known values; null where a run has none."""
+        none = self._count(name) == 0
+        known = self._frame.get_column(name).drop_nulls()
+        return known.gather(pl.Series(np.where(none, 0, place))).set(pl.Series(none), None)
 
     def at_end(self, name: str) -> pl.Series:
         """The value of the last row, known or not; any type."""
