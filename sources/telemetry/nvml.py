@@ -12,7 +12,14 @@ from typing import Any, Final
 
 import pynvml
 
-from sources.telemetry.nvml_errors import BOARD_SCOPE, NOT_SAMPLED, DeviceLostError, DriverDownError, absent_reason
+from sources.telemetry.nvml_errors import (
+    BOARD_SCOPE,
+    NOT_SAMPLED,
+    DeviceLostError,
+    DriverDownError,
+    absent_reason,
+    said_of,
+)
 from sources.telemetry.nvml_fields import FieldBatch
 from sources.telemetry.nvml_gpm import METRICS, RATIOS, Gpm
 from sources.telemetry.nvml_identity import (
@@ -215,6 +222,10 @@ class Driver:
                     self.closed_doors[index] = lost.reason
             except DeviceLostError as lost:
                 self.closed_doors[index] = lost.reason
+            except DriverDownError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one GPU nobody can make sense of must not hide the others
+                self.closed_doors[index] = said_of(error)
 
     def _attach(self, handle: Any, now: float) -> None:
         board = Board(handle, pynvml.nvmlDeviceGetUUID(handle), machine=self._machine)
@@ -225,7 +236,9 @@ class Driver:
         """Open a lost GPU anew without disturbing the others. False where it still does not answer."""
         try:
             self._attach(pynvml.nvmlDeviceGetHandleByUUID(uuid), now)
-        except (pynvml.NVMLError, DeviceLostError):
+        except DriverDownError:
+            raise
+        except Exception:  # noqa: BLE001 - NVML's refusals and what nobody foresaw alike: it is not back
             self.boards.pop(uuid, None)
             return False
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from sources.telemetry.nvml import Board, Driver
@@ -19,6 +20,7 @@ from sources.telemetry.nvml_errors import (
     DriverDownError,
 )
 from sources.telemetry.nvml_events import EventWatch
+from sources.telemetry.nvml_guard import Guard
 from sources.telemetry.nvml_kernel_log import KernelLog
 from sources.telemetry.nvml_ledger import (
     EVERY_DEVICE,
@@ -35,6 +37,7 @@ from sources.telemetry.nvml_signals import SLOW_COLUMNS
 
 SLOW_S: Final = 60.0
 LONGEST_RETRY_S: Final = 300.0
+LISTENS_AFTER_S: Final = 1.0  # an event thread that lives so long after its start is well
 SETTLE_S: Final = 0.12  # the first performance sample is this old at the first tick, so that there is a difference
 
 Row = tuple[str, Mapping[str, Number | None]]
@@ -89,6 +92,7 @@ class Collector:
         self._ecc = EccLedger(sink.record)
         self._processes = ProcessLedger(sink.record)
         self._inventory = InventoryLedger(sink.record, boot_id=boot_id)
+        self._guard = Guard(sink.record, notify, {"gpu_samples": self._nulls})
         self._lost: dict[str, str | None] = {}  # UUID -> PCI bus id
         self._down = ""
         self._down_since_us = 0
@@ -98,6 +102,9 @@ class Collector:
         self._retry_at = 0.0
         self._calm_at = 0.0
         self._slow_at = 0.0
+        self._listen_again_s = retry_s
+        self._listen_again_at = 0.0
+        self._listening_since = 0.0
         self.samples_taken = 0
 
     @property
@@ -128,10 +135,9 @@ class Collector:
                 self._nulls.begin(at_us, EVERY_DEVICE, column, NOT_SAMPLED)
 
     def tick(self, at_us: int) -> None:
-        """Read every GPU once. Raises `NeedsNewProcessError`, and whatever ended the event thread."""
-        if self.watch.failure:
-            raise self.watch.failure
+        """Read every GPU once. Raises `NeedsNewProcessError`."""
         try:
+            self._keep_listening(at_us)
             if self._down or self._lost or self._strangers():
                 self._look_again(at_us)
             elif self._clock() >= self._calm_at:
@@ -157,7 +163,7 @@ class Collector:
             for board in self._driver.boards.values():
                 self._progress()
                 try:
-                    rows += self._read(board, at_us, is_slow=is_slow)
+                    self._read(board, at_us, rows, is_slow=is_slow)
                 except DeviceLostError as error:
                     lost.append((board, error.reason))
         finally:
@@ -167,21 +173,30 @@ class Collector:
         if lost:
             self._lose(lost, at_us)
 
-    def _read(self, board: Board, at_us: int, *, is_slow: bool) -> list[Row]:
+    def _read(self, board: Board, at_us: int, rows: list[Row], *, is_slow: bool) -> None:
+        """Append the rows of a board. Each part is guarded: one that fails leaves the others as they are."""
+        guarded = partial(self._guard.run, at_us, board.uuid)
         if is_slow:
-            board.refresh()
-            self._name_slots(board)
-            self._inventory.note(at_us, board.uuid, board.inventory())
-            self._links.note(at_us, board.uuid, board.links())
-            self._links.note_states(at_us, board.uuid, board.pci_bus_id, board.link_states())
-            self._pcie.note(at_us, board.uuid, board.pcie())
-            self._ecc.note(at_us, board.uuid, board.memory_errors())
-            self._processes.note(at_us, board.uuid, *board.processes())
-        rows: list[Row] = []
+            guarded("inventory", WHOLE_ROW, lambda: self._take_stock(board, at_us))
+            guarded("link_counters", "nvlink", lambda: self._links.note(at_us, board.uuid, board.links()))
+            guarded("gpu_events", "link_down", lambda: self._note_states(board, at_us))
+            guarded("link_counters", "pcie", lambda: self._pcie.note(at_us, board.uuid, board.pcie()))
+            guarded("ecc_counters", WHOLE_ROW, lambda: self._ecc.note(at_us, board.uuid, board.memory_errors()))
+            guarded("gpu_processes", WHOLE_ROW, lambda: self._processes.note(at_us, board.uuid, *board.processes()))
+        guarded("gpu_samples", WHOLE_ROW, lambda: self._take_samples(board, at_us, rows, is_slow=is_slow))
+
+    def _take_stock(self, board: Board, at_us: int) -> None:
+        board.refresh()
+        self._name_slots(board)
+        self._inventory.note(at_us, board.uuid, board.inventory())
+
+    def _note_states(self, board: Board, at_us: int) -> None:
+        self._links.note_states(at_us, board.uuid, board.pci_bus_id, board.link_states())
+
+    def _take_samples(self, board: Board, at_us: int, rows: list[Row], *, is_slow: bool) -> None:
         for uuid, reading in board.read(self._clock(), is_slow=is_slow):
             self._nulls.note(at_us, uuid, reading)
             rows.append((uuid, {**self._empty, **reading.values}))
-        return rows
 
     def _name_slots(self, board: Board) -> None:
         """Each new slot begins a new segment, so they are named before anything is written."""
@@ -219,7 +234,25 @@ class Collector:
         shut = [reason for reason in self._driver.closed_doors.values() if reason != NO_PERMISSION]
         return max(0, len(shut) - len(self._lost))
 
+    def _keep_listening(self, at_us: int) -> None:
+        """A deaf agent must not look healthy, nor its samples end: told, and listened again after a pause."""
+        part = EVERY_DEVICE, "gpu_events", WHOLE_ROW
+        now = self._clock()
+        if not self.watch.failure:
+            if self._guard.fails(*part) and now - self._listening_since >= LISTENS_AFTER_S:
+                self._guard.recover(at_us, *part)
+                self._listen_again_s = self._first_retry_s
+            return
+        if not self._guard.fails(*part):
+            self._guard.fail(at_us, *part, self.watch.failure)
+            self._listen_again_at = now + self._listen_again_s
+        if now >= self._listen_again_at:
+            self._listen_again_s = min(self._listen_again_s * 2, LONGEST_RETRY_S)
+            self._listen_again_at = now + self._listen_again_s
+            self._listen()
+
     def _listen(self) -> None:
+        self._listening_since = self._clock()
         self.watch.start({uuid: (board.handle, board.pci_bus_id) for uuid, board in self._driver.boards.items()})
 
     def _lose(self, lost: Sequence[tuple[Board, str]], at_us: int) -> None:

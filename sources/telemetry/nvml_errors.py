@@ -77,6 +77,11 @@ def word(code: int) -> str:
     return ABSENT.get(code) or LOST.get(code) or DOWN.get(code) or f"nvml_error_{code}"
 
 
+def said_of(error: Exception) -> str:
+    """An error that is none of NVML's, in one short line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+
+
 def absent_reason(code: int) -> str:
     """The reason of a null. Raises `DeviceLostError` or `DriverDownError` when more than the signal is missing."""
     if code in DOWN:

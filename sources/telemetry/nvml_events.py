@@ -72,6 +72,7 @@ class EventWatch:
         }
         self._handles = {_address(handle): uuid for uuid, (handle, _) in boards.items()}
         self.reasons["nvml"] = self._register([handle for handle, _ in boards.values()])
+        self.failure = None
         self._stop.clear()
         self._thread = threading.Thread(target=self._run, name="almanac-events", daemon=True)
         self._thread.start()
@@ -108,7 +109,7 @@ class EventWatch:
     def _run(self) -> None:
         try:
             self._listen()
-        except Exception as error:  # noqa: BLE001 - raised by the next tick: a deaf agent must not look healthy
+        except Exception as error:  # noqa: BLE001 - the next tick tells it: a deaf agent must not look healthy
             self.failure = error
 
     def _listen(self) -> None:
