@@ -13,6 +13,7 @@ import polars as pl
 
 from assets.telemetry_clean import conform
 from warehouse.lake import Lake
+from warehouse.schema.declare import lake_schema
 from warehouse.schema.ops import LoadRecord
 from warehouse.schema.ops_collection import CollectionRecord
 from warehouse.schema.telemetry_rollups import GpuHour, GpuMinute
@@ -32,7 +33,7 @@ def collection(lake: Lake) -> pl.DataFrame:
         .collect()
     )
     if hours.is_empty():
-        return conform(pl.DataFrame(), CollectionRecord)
+        return pl.DataFrame(schema=lake_schema(CollectionRecord))
     first, last = pl.col("hour_at").min().over(WHERE), pl.col("hour_at").max().over(WHERE)
     inner = (pl.col("hour_at") > first) & (pl.col("hour_at") < last)
     span_s = (pl.col("last_hour_at") - pl.col("first_hour_at") - HOUR).dt.total_seconds()

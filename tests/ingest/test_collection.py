@@ -8,14 +8,20 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from assets.collection import collection
 from assets.ingest import ingest
 from assets.publish import publish_home
 from assets.rollup import roll_up
 from ingest.segments import START_US, write_segment
 from warehouse.home import Home
+from warehouse.lake import Lake
 
 HOUR = 3600
 START = dt.datetime.fromtimestamp(START_US / 1e6, dt.UTC)
+
+
+def test_without_telemetry_there_is_no_row(home: Path) -> None:
+    assert collection(Lake(Home(home).prepare().lake)).is_empty()
 
 
 def test_lag_and_gaps_of_each_node_stand_in_ops(home: Path) -> None:
