@@ -5,7 +5,7 @@ Belongs here: the source. Does not belong here: the format (`exposition`), the m
 
 from __future__ import annotations
 
-from sources.base import Parsed, Payload
+from sources.base import Parsed, ParseError, Payload
 from sources.telemetry_inputs.context import LocalInput, Where, text_of
 from sources.telemetry_inputs.exposition import read_exposition
 from sources.telemetry_inputs.metrics import gap_frame, to_frames
@@ -36,6 +36,8 @@ class DcgmExporter(LocalInput):
         series, rejects = read_exposition(text_of(payload, "the exposition"))
         if not series.height and not rejects:
             return gap_frame(where, "the exposition")
+        if not series.height:
+            raise ParseError(f"none of its {len(rejects)} lines is a metric: save the body that /metrics answers")
         return to_frames(series, where, "the exposition", rejects)
 
 

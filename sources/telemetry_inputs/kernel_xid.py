@@ -1,7 +1,7 @@
-"""Saved kernel logs: NVIDIA's Xid and SXid lines, and GPUs that fell off the bus.
+"""Saved kernel logs: NVIDIA's Xid and SXid lines, and GPUs that fell off the bus; SXids in Fabric Manager's log.
 
-Belongs here: dmesg, journal and /dev/kmsg lines as events, with the catalogue's action. Does not belong here: the
-live tail (the agent's), collapsing storms into incidents.
+Belongs here: dmesg, journal, /dev/kmsg and fabricmanager.log lines as events, with the catalogue's action. Does not
+belong here: the live tail (the agent's), collapsing storms into incidents.
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ XID = rf"NVRM: Xid \({BUS}\): (\d+)"
 SXID = rf"SXid \({BUS}\): (\d+)"
 # One message over three lines names the GPU two lines before it says what happened.
 FELL = r"NVRM:.*fallen off the bus"
-SPEAKS = r"NVRM: Xid|SXid|fallen off the bus"
+# Fabric Manager tells the same errors of its switches in words of its own; what it calls a port is the link.
+FABRIC = rf"detected NVSwitch (?:non-fatal|fatal) error (\d+) on fid \d+ on NVSwitch pci bus id {BUS}(?:.* port (\d+))?"
+SPEAKS = r"NVRM: Xid|SXid|fallen off the bus|detected NVSwitch .* error"
 # Dates: dmesg -T, syslog (no year), the journal's ISO time, and seconds (dmesg) or microseconds (/dev/kmsg) since boot.
 CTIME = r"^\[?([A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d{2}:\d{2}:\d{2} \d{4})\]?"
 ISO = r"^\[?(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2}))\]?"
+FABRIC_TIME = r"^\[([A-Z][a-z]{2} +\d{1,2} \d{4} \d{2}:\d{2}:\d{2})\]"
 SYSLOG = r"^([A-Z][a-z]{2} +\d{1,2} \d{2}:\d{2}:\d{2}) \S+ kernel:"
 HOST = r"^(?:[A-Z][a-z]{2} +\d{1,2} [\d:]{8}|\d{4}-\d{2}-\d{2}[T ]\S+) (\S+) kernel: ?"
 SINCE_BOOT = r"^\[\s*(\d+\.\d+)\]"
 KMSG = r"^\d+,\d+,(\d+),[^;]*;"
-PREFIXES = (HOST, CTIME, ISO, SINCE_BOOT, KMSG, r"^\[\.\.\.\]", r"^<\d+>")
+PREFIXES = (HOST, CTIME, FABRIC_TIME, ISO, SINCE_BOOT, KMSG, r"^\[\.\.\.\]", r"^<\d+>")
+STAMPS = (CTIME, FABRIC_TIME, ISO, SYSLOG, SINCE_BOOT, KMSG)
 
 
 class KernelXid(LocalInput):
@@ -43,6 +47,8 @@ class KernelXid(LocalInput):
         """Events, each line one. Raises `ParseError` if a line has no time and nobody said when."""
         where = Where.of(payload)
         lines = pl.DataFrame({"raw": text_of(payload, "the kernel log").split("\n")}).with_row_index("line", offset=1)
+        if not lines["raw"].str.contains("|".join((*STAMPS, SPEAKS))).any():
+            raise ParseError("this is no kernel log (no line has the time of dmesg, journal, kmsg or Fabric Manager)")
         lines = _named(lines)
         spoken = lines.filter(pl.col("raw").str.contains(SPEAKS))
         fits = pl.col("pci_bus_id").is_not_null() & pl.col("code").is_not_null()
@@ -66,11 +72,21 @@ def _named(lines: pl.DataFrame) -> pl.DataFrame:
     above = pl.when(opened).then(full.fill_null("")).otherwise(None).forward_fill(limit=2).replace("", None)
     fell = raw.str.contains(FELL) & ~raw.str.contains(r"Xid \(")
     named = lines.with_columns(
-        pl.when(raw.str.contains("SXid")).then(pl.lit("sxid")).otherwise(pl.lit("xid")).alias("kind"),
-        pl.coalesce(raw.str.extract(XID, 2), raw.str.extract(SXID, 2), pl.when(fell).then(pl.lit(str(OFF_THE_BUS))))
+        pl.when(raw.str.contains("SXid|detected NVSwitch")).then(pl.lit("sxid")).otherwise(pl.lit("xid")).alias("kind"),
+        pl.coalesce(
+            raw.str.extract(XID, 2),
+            raw.str.extract(SXID, 2),
+            raw.str.extract(FABRIC, 1),
+            pl.when(fell).then(pl.lit(str(OFF_THE_BUS))),
+        )
         .cast(pl.Int64, strict=False)
         .alias("code"),
-        pl.coalesce(raw.str.extract(XID, 1), raw.str.extract(SXID, 1), pl.when(fell).then(pl.coalesce(full, above)))
+        pl.coalesce(
+            raw.str.extract(XID, 1),
+            raw.str.extract(SXID, 1),
+            raw.str.extract(FABRIC, 2).str.replace(r"^0000([0-9A-Fa-f]{4}:)", "${1}"),
+            pl.when(fell).then(pl.coalesce(full, above)),
+        )
         .str.to_lowercase()
         .str.replace(r"\.[0-9a-f]$", "")  # an Xid line names no function, the others do: one device, one id
         .alias("pci_bus_id"),
@@ -90,6 +106,8 @@ def _timed(events: pl.DataFrame, where: Where) -> pl.DataFrame:
     raw = pl.col("raw")
     local = raw.str.extract(CTIME, 1).str.replace_all(r"\s+", " ")
     stamped = local.str.to_datetime("%a %b %e %H:%M:%S %Y", time_unit="us", strict=False)
+    fabric = raw.str.extract(FABRIC_TIME, 1).str.replace_all(r"\s+", " ")
+    stamped = pl.coalesce(stamped, fabric.str.to_datetime("%b %e %Y %H:%M:%S", time_unit="us", strict=False))
     ahead = pl.lit(where.clock_ahead())
     absolute = pl.coalesce(
         (pl.coalesce(stamped, _with_year(raw.str.extract(SYSLOG, 1), where)) - ahead).dt.replace_time_zone("UTC"),
@@ -136,7 +154,8 @@ def _events(events: pl.DataFrame, where: Where) -> pl.DataFrame:
     raw = pl.col("raw")
     printed = raw.str.extract(r"(?i)\b(non-?fatal|fatal)\b", 1).str.to_lowercase().str.replace("-", "")
     spoken = printed.replace_strict({"fatal": "fatal", "nonfatal": "warning"}, default=None, return_dtype=pl.String)
-    link = raw.str.extract(r"\b[Ll]ink (\d+)\b", 1).cast(pl.Int64, strict=False)
+    named_link = pl.coalesce(raw.str.extract(r"\b[Ll]ink (\d+)\b", 1), raw.str.extract(FABRIC, 3))
+    link = named_link.cast(pl.Int64, strict=False)
     subcode = raw.str.extract(r": \d+, (?:pid=[^,]*, (?:name=[^,]*, )?)?([A-Z][A-Z0-9_]{2,})\s+(?:Non-?)?[Ff]atal", 1)
     pid = raw.str.extract(r"pid='?(\d+)'?", 1).cast(pl.Int64, strict=False)
     process = raw.str.extract(r"name='?([^,<']+)'?", 1)
