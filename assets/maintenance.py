@@ -37,6 +37,7 @@ from warehouse.schema.telemetry_rollups import GpuMinute
 
 FILE_ROWS: Final = 4_000_000  # about 60 MB: large enough to read fast, small enough to rewrite in memory
 MANY_FILES: Final = 8  # small tables are rewritten once this many files gathered
+SMALL_ROWS: Final = 500_000  # a file of a day that goes on is merged with others as small until it is larger
 KEEP_FILES: Final = dt.timedelta(days=7)
 # Days of each raw tier that the operator wants to keep; nothing is forgotten where the variable is not set.
 RETENTION: Final[Mapping[str, type[SQLModel]]] = {
@@ -66,11 +67,25 @@ def maintain(home: Home, *, today: dt.date | None = None) -> Kept:
     return done
 
 
+def tidy(home: Home) -> Kept:
+    """Merge the small files that rounds of an ingest leave in a day that is not over. Nothing is forgotten or deleted."""
+    lake, done = Lake(home.lake), Kept()
+    if lake.exists(GpuSample):
+        for day in _days_in_crumbs(lake):
+            _compact_day(lake, day, done, most_rows=SMALL_ROWS)
+    _compact_others(lake, done)
+    return done
+
+
 def compact(lake: Lake, today: dt.date, done: Kept) -> None:
     """Rewrite small files as few: samples of each finished day sorted by GPU and time, other tables as they are."""
     if lake.exists(GpuSample):
         for day in _days_in_pieces(lake, today):
             _compact_day(lake, day, done)
+    _compact_others(lake, done)
+
+
+def _compact_others(lake: Lake, done: Kept) -> None:
     for model in tables().values():
         if model is not GpuSample and lake.exists(model):
             table = lake.open(model)
@@ -91,10 +106,22 @@ def _days_in_pieces(lake: Lake, today: dt.date) -> list[dt.date]:
     return sorted(over.get_column("partition.date").cast(pl.Date).to_list())
 
 
-def _compact_day(lake: Lake, day: dt.date, done: Kept) -> None:
+def _days_in_crumbs(lake: Lake) -> list[dt.date]:
+    files = pl.DataFrame(lake.open(GpuSample).get_add_actions(flatten=True))
+    if files.is_empty():
+        return []
+    small = files.filter(pl.col("num_records") <= SMALL_ROWS).group_by("partition.date").len()
+    many = small.filter(pl.col("len") >= MANY_FILES).get_column("partition.date")
+    return sorted(many.cast(pl.Date).to_list())
+
+
+def _compact_day(lake: Lake, day: dt.date, done: Kept, *, most_rows: int | None = None) -> None:
+    """Rewrite a day's files, or only those of at most so many rows."""
     table = lake.open(GpuSample)
     version = table.version()
     files = pl.DataFrame(table.get_add_actions(flatten=True)).filter(pl.col("partition.date").cast(pl.Date) == day)
+    if most_rows is not None:
+        files = files.filter(pl.col("num_records") <= most_rows)
     root = lake.path(GpuSample)
     parts: list[Written] = []
     try:

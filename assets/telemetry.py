@@ -5,18 +5,19 @@ Belongs here: the steps and what Dagster shows of them. Does not belong here: in
 """
 # Dagster reads annotations at run time: no `from __future__ import annotations` here.
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
 
 from assets.ingest import IngestReport, ingest
-from assets.landing import merge_outcomes
+from assets.landing import Landed, merge_outcomes
 from assets.observed import CHECKS, OWNERS, check_result, chosen, column_schema
 from assets.rollup import roll_up
 from assets.telemetry_clean import RECORD_TABLES
 from assets.telemetry_groups import SAMPLES
 from warehouse.home import Home
+from warehouse.quality.batches import Outcome
 from warehouse.schema import tables
 from warehouse.schema.declare import qualified_name, table_of
 
@@ -78,21 +79,35 @@ def _ingest_asset() -> dg.AssetsDefinition:
         for line in report.complaints():
             context.log.warning(line)
         context.resources.home.tell(report)
-        yield from chosen(context, _results(report))
+        yield from chosen(context, results(report))
 
     return step
 
 
-def _results(report: IngestReport) -> Iterator[Any]:
+def results(report: IngestReport) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
+    """What Dagster shows of an ingest: the segments, and each table that anything was read for with its checks."""
     outcomes = merge_outcomes(report.landed)
     yield dg.MaterializeResult(asset_key=SPOOL, metadata={"segments": report.segments, "damaged": len(report.damage)})
     for table in INGESTED:
-        mine = [one.counts for one in report.landed if one.table == table]
-        counts = {n: sum(getattr(c, n) for c in mine) for n in ("read", "landed", "rejected", "duplicate")}
-        if counts["read"]:
+        mine = [one for one in report.landed if one.table == table]
+        counts = {n: sum(getattr(one.counts, n) for one in mine) for n in ("read", "landed", "rejected", "duplicate")}
+        found = [*outcomes.get(table, []), *_held(mine)]
+        if table == SAMPLES and report.damage:
+            found.append(Outcome("segments are whole", "warning", passed=False, sample=report.damage[0]))
+        if counts["read"] or any(not one.passed for one in found):
             yield dg.MaterializeResult(asset_key=key_of(table), metadata=counts)
             for name in CHECKS:
-                yield check_result(key_of(table), name, outcomes.get(table, []), report)
+                yield check_result(key_of(table), name, found, report)
+
+
+def _held(landed: Sequence[Landed]) -> list[Outcome]:
+    """A batch can be held back before any rule saw its rows: that is no passed check either."""
+    judged = {rule.sample for one in landed for rules in one.outcomes.values() for rule in rules if not rule.passed}
+    return [
+        Outcome("the batch may land", "critical", passed=False, sample=one.reason)
+        for one in landed
+        if one.status == "blocked" and not any(sample and sample in one.reason for sample in judged)
+    ]
 
 
 def _rollup_asset() -> dg.AssetsDefinition:

@@ -9,7 +9,10 @@ from typing import Any
 
 import dagster as dg
 
+from pipelines.history import forget_follower_events, forget_runs
+
 KEEP_RUNS = dt.timedelta(days=30)
+KEEP_FOLLOWER_EVENTS = dt.timedelta(days=7)  # up to 50 MB a day
 
 EXTERNAL = dg.AssetSelection.groups("freshness")
 
@@ -28,13 +31,11 @@ telemetry_job = dg.define_asset_job(
 
 @dg.op
 def purge_runs(context: dg.OpExecutionContext) -> None:
-    """Delete runs older than 30 days: Dagster keeps every event for ever otherwise."""
-    edge = dt.datetime.now(dt.UTC) - KEEP_RUNS
-    gone = 0
-    for record in context.instance.get_run_records(filters=dg.RunsFilter(created_before=edge)):
-        context.instance.delete_run(record.dagster_run.run_id)
-        gone += 1
-    context.log.info(f"deleted {gone} runs older than {KEEP_RUNS.days} days")
+    """Delete runs older than 30 days and a follower's events older than 7: Dagster keeps every event for ever otherwise."""
+    now = dt.datetime.now(dt.UTC)
+    runs = forget_runs(context.instance, now - KEEP_RUNS)
+    events = forget_follower_events(context.instance, now - KEEP_FOLLOWER_EVENTS)
+    context.log.info(f"deleted {runs} runs and {events} events of `almanac ingest --follow`")
 
 
 @dg.job(description="Delete runs older than 30 days.")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import time
+import signal
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipelines.commands.options import home_option
+
+if TYPE_CHECKING:
+    from warehouse.home import Home
 
 
 @click.command("ingest")
@@ -22,36 +27,60 @@ from pipelines.commands.options import home_option
     "--from", "places", multiple=True, help="Bring segments home from here first: folder, s3://, gs://, az://."
 )
 @click.option("--accept", is_flag=True, help="Land also batches held back because they differ from the one before.")
-@click.option("--follow", is_flag=True, help="Go on until interrupted, looking again every --every seconds.")
-@click.option("--every", default=60.0, show_default=True, help="Seconds between looks with --follow.")
+@click.option("--follow", is_flag=True, help="Go on until SIGINT or SIGTERM; `dagster dev` shows what landed.")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds between a round and the next look with --follow.",
+)
 @home_option
 def command(
     inboxes: tuple[Path, ...], places: tuple[str, ...], accept: bool, follow: bool, every: float, home_path: str | None
 ) -> int:
-    """Land every sealed segment exactly once. The segments are kept in the archive for seven days."""
-    from sources.telemetry.shipping import collect_from, place_of
+    """Land every sealed segment exactly once. The segments are kept in the archive for seven days.
+
+    Exits 1 if a batch was held back or a segment damaged; the others landed and were published.
+    """
     from warehouse.home import Home
 
     home = Home.at(home_path).prepare()
-    while True:
-        for url in places:
-            collect_from(place_of(url), home.inbox)
-        failed = _once(home.root, inboxes, accept=accept)
-        if not follow:
-            return 1 if failed else 0
-        time.sleep(every)
+    folders = [*inboxes, *([home.inbox] if inboxes and places else [])] or [home.spool, home.inbox]
+    if follow:
+        return _follow(home, folders, places, accept=accept, every_s=every)
+    return 1 if _once(home, folders, places, accept=accept) else 0
 
 
-def _once(root: Path, inboxes: tuple[Path, ...], *, accept: bool) -> bool:
+def _follow(home: Home, folders: list[Path], places: tuple[str, ...], *, accept: bool, every_s: float) -> int:
+    stop = threading.Event()
+
+    def handle(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, before[number])  # a second one does not wait for the round
+
+    before: dict[int, Any] = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        from pipelines.following import Follower
+
+        follower = Follower(home, folders, places, accept, say=click.echo, complain=_complain)
+        return follower.run(every_s, stop)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _once(home: Home, folders: list[Path], places: tuple[str, ...], *, accept: bool) -> bool:
     from assets.ingest import ingest
     from assets.publish import publish_home
     from assets.rollup import roll_up
     from pipelines.progress import told
-    from warehouse.home import Home
+    from sources.telemetry.shipping import collect_from, place_of
 
-    home = Home(root)
+    for url in places:
+        collect_from(place_of(url), home.inbox)
     with told("ingesting"):
-        report = ingest(home, list(inboxes) or None, accept=accept)
+        report = ingest(home, folders, accept=accept)
     if report.segments or not home.database.exists():
         with told("rolling up"):
             roll_up(home)
@@ -59,5 +88,9 @@ def _once(root: Path, inboxes: tuple[Path, ...], *, accept: bool) -> bool:
             publish_home(home)
     click.echo(f"{report.segments} segments, {report.rows_landed:,} new rows")
     for line in report.complaints():
-        click.echo(f"almanac: {' '.join(line.split())}", err=True)
-    return report.failed
+        _complain(line)
+    return report.failed or bool(report.damage)
+
+
+def _complain(line: str) -> None:
+    click.echo(f"almanac: {' '.join(line.split())}", err=True)

@@ -10,7 +10,7 @@ import pytest
 
 from assets import maintenance
 from assets.ingest import ingest
-from assets.maintenance import maintain
+from assets.maintenance import maintain, tidy
 from assets.publish import publish_home
 from assets.rollup import roll_up
 from ingest.segments import samples, write_segment
@@ -58,6 +58,26 @@ def test_a_finished_day_becomes_one_sorted_file_with_the_same_rows(house: Home) 
 def test_a_day_that_is_not_over_is_left_alone(house: Home) -> None:
     maintain(house, today=DAY)
     assert len(files(house)) == 4
+
+
+def test_many_small_files_of_a_day_that_goes_on_are_merged_and_a_large_one_is_not_touched(
+    house: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "MANY_FILES", 4)
+    before = samples(house)
+    tidy(house)
+    (large,) = files(house)
+    assert samples(house).equals(before)
+    monkeypatch.setattr(maintenance, "SMALL_ROWS", 60)  # the merged file has 80 rows
+    counts = []
+    for start in range(400, 800, 100):
+        write_segment(house.inbox, "n1", range(start, start + 100, 10))
+        ingest(house)
+        tidy(house)
+        counts.append(len(files(house)))
+    assert counts == [2, 3, 4, 2]  # four small ones become one
+    assert large in files(house)
+    assert samples(house).height == 160
 
 
 def test_compaction_computes_nothing_again_and_publishes_the_same(house: Home) -> None:
