@@ -28,6 +28,8 @@ def actions(**tables) -> list[dict]:
         (event(79, severity="fatal", action="RESTART_BM"), "drain"),
         (event(95, severity="error", action="RESET_GPU"), "reset"),
         (event(74, severity="error", action="WORKFLOW_NVLINK_ERR"), "drain"),
+        (event(149, severity="fatal", action="WORKFLOW_NVLINK5_ERR"), "drain"),
+        (event(145, severity="warning", action="WORKFLOW_NVLINK5_ERR"), "watch"),  # the driver printed Nonfatal
         (event(1, severity="error", action="CONTACT_SUPPORT"), "watch"),
         (event(31, severity="error", action="RESTART_APP"), None),
         (event(63, severity="info", action="IGNORE"), None),
@@ -165,3 +167,34 @@ def test_a_board_whose_links_failed_elsewhere_is_told_too() -> None:
 def test_a_fabric_that_is_not_well_is_watched(told: dict, why: str | None) -> None:
     found = actions(inventory=[board("n1", "2026-03-01T00:00:00") | told])
     assert [(r["action"], r["reason"], r["why"]) for r in found] == ([("watch", "fabric", why)] if why else [])
+
+
+def recovery(to: str, *, when: str = NOON, **given) -> dict:
+    message = f"NVRM: Xid (PCI:0009:01:00): 154, GPU recovery action changed from 0x0 (None) to {to}"
+    return event(154, severity="info", action="IGNORE", message=message, when=when) | given
+
+
+@pytest.mark.parametrize(
+    ("to", "action"),
+    [("0x1 (GPU Reset Required)", "reset"), ("0x4 (Drain and Reset)", "drain"), ("0x2 (Node Reboot)", "drain"), ("0x0 (None)", None)],
+)  # fmt: skip
+def test_what_xid_154_asks_for_is_asked(to: str, action: str | None) -> None:
+    found = [(r["action"], r["reason"]) for r in actions(gpu_events=[recovery(to)])]
+    assert found == ([(action, "recovery")] if action else [])
+
+
+def test_only_the_newest_recovery_action_counts_and_it_is_told_once() -> None:
+    before = recovery("0x4 (Drain and Reset)", when="2026-03-02T11:00:00")
+    after = recovery("0x1 (GPU Reset Required)")
+    (row,) = actions(gpu_events=[before, after])
+    assert (row["action"], row["why"]) == (
+        "reset",
+        "XID 154: changed from 0x0 (None) to 0x1 (GPU Reset Required)",
+    )
+    now = {"hour_at": at(NOON)}
+    told = actions(gpu_events=[before, after], gpu_hours=[hour(recovery_action=1) | now])
+    assert [(r["reason"], r["why"]) for r in told] == [
+        ("recovery", "the driver asks for a reset of the GPU or its bus")
+    ]
+    assert actions(gpu_events=[before, recovery("0x0 (None)")]) == []
+    assert actions(gpu_events=[after], gpu_hours=[hour(recovery_action=0) | now]) == []  # read since, and over

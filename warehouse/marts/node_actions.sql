@@ -50,7 +50,7 @@ seats as (
 
 named as (
     select
-        e.cluster, e.is_synthetic, e.node, e.occurred_at, e.kind, e.code, e.severity, e.action, e.source,
+        e.cluster, e.is_synthetic, e.node, e.occurred_at, e.kind, e.code, e.severity, e.action, e.source, e.message,
         coalesce(
             e.gpu_uuid,
             (
@@ -72,8 +72,10 @@ xids as (
     select
         *,
         case
-            when action in ('RESTART_BM', 'RESTART_VM', 'CHECK_MECHANICALS') or starts_with(action, 'WORKFLOW_NVLINK')
-                or action = 'WORKFLOW_XID_48' or severity = 'fatal' then 'drain'
+            when action in ('RESTART_BM', 'RESTART_VM', 'CHECK_MECHANICALS') or action = 'WORKFLOW_XID_48'
+                or severity = 'fatal' or (starts_with(action, 'WORKFLOW_NVLINK') and severity = 'error') then 'drain'
+            -- the driver itself printed Nonfatal: the link recovered
+            when starts_with(action, 'WORKFLOW_NVLINK') then 'watch'
             when action = 'RESET_GPU' then 'reset'
             -- an application's own fault, and what may be ignored, ask nothing of the node
             when severity = 'error' and coalesce(action, '') not in ('RESTART_APP', 'IGNORE') then 'watch'
@@ -97,6 +99,28 @@ xid_reasons as (
     join clocks as c using (cluster, is_synthetic)
     where x.asked is not null and x.occurred_at > c.to_at - interval 24 hour
     group by all
+),
+
+-- XID 154 tells which recovery the driver asks for from then on, as a hexadecimal number: 0 none, 1 reset, …
+asked_for as (
+    select
+        cluster, is_synthetic, node, device, source, occurred_at, message,
+        ('0x' || regexp_extract(message, 'to 0x([0-9a-fA-F]+)', 1))::int as recovery_action
+    from named
+    where kind = 'xid' and code = 154 and regexp_matches(message, 'to 0x[0-9a-fA-F]+')
+    qualify row_number() over (partition by cluster, is_synthetic, node, device, source order by occurred_at desc) = 1
+),
+
+recovery_reasons as (
+    select
+        a.cluster, a.is_synthetic, a.node, a.device, 'recovery' as reason,
+        case when a.recovery_action in (1, 6) then 'reset' else 'drain' end as action,
+        'XID 154: ' || regexp_extract(a.message, 'changed .*') as why,
+        1 as occurrences, a.occurred_at as first_seen_at, a.occurred_at as last_seen_at, a.source as sources
+    from asked_for as a
+    join clocks as c using (cluster, is_synthetic)
+    where a.recovery_action > 0 and a.occurred_at > c.to_at - interval 24 hour
+    qualify row_number() over (partition by a.cluster, a.is_synthetic, a.node, a.device order by a.occurred_at desc, a.source) = 1
 ),
 
 lost_reasons as (
@@ -205,6 +229,16 @@ fabric_reasons as (
 
 reasons as (
     select * from xid_reasons
+    union all by name
+    -- where the agent read the recovery action itself since, that counts
+    select r.* from recovery_reasons as r
+    where not exists (
+        select 1 from hours as h
+        where
+            h.nth = 1 and h.cluster = r.cluster and h.is_synthetic = r.is_synthetic and h.node = r.node
+            and h.gpu_uuid = r.device and h.recovery_action is not null
+            and h.hour_at + interval 1 hour > r.last_seen_at
+    )
     union all by name select * from lost_reasons
     union all by name select * from memory_reasons
     union all by name select * from ecc_reasons
