@@ -7,8 +7,6 @@ are made (`street.py`, sources), what the rules are (`warehouse.quality`), Dagst
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,6 +18,7 @@ import polars as pl
 from deltalake import DeltaTable
 from sqlmodel import SQLModel
 
+from assets.quarantine import Refusal, by_rule, refused_records, refused_rows, write_quarantine
 from sources.base import Reject
 from warehouse.faults import fault_point
 from warehouse.lake import Counts, Lake, Load
@@ -27,7 +26,7 @@ from warehouse.quality.batches import Outcome, batch_rules, batch_stats
 from warehouse.quality.rows import conform, identity, split
 from warehouse.quality.suite import suite_of
 from warehouse.schema.declare import key_of, lake_schema, qualified_name, table_of
-from warehouse.schema.ops import QualityResult, QuarantineRecord
+from warehouse.schema.ops import QualityResult
 
 PAYLOAD = "__payload_id"
 MOST_NODES = 64
@@ -56,6 +55,7 @@ class Landed:
     reason: str = ""
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
     blocked_payloads: dict[str, str] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
 
 
 @dataclass(slots=True)
@@ -123,6 +123,7 @@ def land(
         reason,
         {b.stream: b.outcomes for b in batches},
         {p: _why(b) for b in blocked for p in b.payload_ids},
+        by_rule([f for b in batches for f in b.refused]),
     )
 
 
@@ -132,7 +133,7 @@ def _assemble(model: type[SQLModel], parts: Sequence[Part]) -> list[_Batch]:
         batch = batches.setdefault(part.stream, _Batch(part.stream))
         batch.payload_ids.append(part.payload_id)
         read = part.frame.height + len(part.rejects)
-        refused = [_rejected_rows(part)]
+        refused = [refused_records(part.rejects, part.sha256)]
         rejected = len(part.rejects)
         try:
             frame, cast_reasons = conform(part.frame, model)
@@ -142,27 +143,13 @@ def _assemble(model: type[SQLModel], parts: Sequence[Part]) -> list[_Batch]:
         else:
             divided = split(frame, cast_reasons, model)
             batch.good.append(divided.good.with_columns(pl.lit(part.payload_id).alias(PAYLOAD)))
-            refused.append(_refused_rows(divided.refused, part))
+            refused.append(refused_rows(divided.refused, part.sha256))
             rejected += divided.refused.height
         batch.refused.extend(refused)
         batch.read += read
         batch.rejected += rejected
         batch.tally[part.payload_id] = (read, rejected)
     return list(batches.values())
-
-
-_QUARANTINE_COLUMNS = ("rule", "reason", "locator", "raw", "payload_sha256")
-
-
-def _rejected_rows(part: Part) -> pl.DataFrame:
-    rows = [(r.rule, r.reason, r.locator, r.raw, part.sha256) for r in part.rejects]
-    return pl.DataFrame(rows, schema=dict.fromkeys(_QUARANTINE_COLUMNS, pl.String()), orient="row")
-
-
-def _refused_rows(refused: pl.DataFrame, part: Part) -> pl.DataFrame:
-    return refused.with_columns(
-        pl.lit("").alias("locator"), pl.lit(part.sha256, dtype=pl.String).alias("payload_sha256")
-    ).select(_QUARANTINE_COLUMNS)
 
 
 def _judge(batch: _Batch, model: type[SQLModel], last: dict[str, Any] | None) -> None:
@@ -328,30 +315,6 @@ def _quarantine(lake: Lake, source: str, table: str, batches: Sequence[_Batch]) 
         write_quarantine(lake, source, table, pl.concat(frames))
 
 
-def write_quarantine(lake: Lake, source: str, table: str, refused: pl.DataFrame) -> None:
-    """Keep refused rows (rule, reason, locator, raw, payload_sha256) once each."""
-    now = dt.datetime.now(dt.UTC)
-    rows = refused.with_columns(
-        pl.lit(now).cast(pl.Datetime("us", "UTC")).alias("quarantined_at"),
-        pl.lit(source).alias("source"),
-        pl.lit(table).alias("table_name"),
-        pl.concat_str(
-            [pl.lit(source), pl.lit(table), *(pl.col(c).fill_null("") for c in _QUARANTINE_COLUMNS)], separator="\0"
-        )
-        .map_elements(lambda t: hashlib.sha256(t.encode()).hexdigest()[:32], return_dtype=pl.String)
-        .alias("quarantine_id"),
-    ).unique("quarantine_id", keep="first", maintain_order=True)
-
-    def prepare(handle: DeltaTable, _todo: list[str]) -> tuple[pl.DataFrame, Load] | None:
-        there = pl.scan_delta(handle).select("quarantine_id").collect()
-        fresh = rows.join(there, on="quarantine_id", how="anti")
-        if fresh.is_empty():
-            return None
-        return fresh, Load("", source, Counts(fresh.height, fresh.height))
-
-    lake.commit(QuarantineRecord, [], prepare)
-
-
 def record_quality(
     lake: Lake, source: str, table: str, load_id: str, outcomes: Mapping[str, Sequence[Outcome]]
 ) -> None:
@@ -392,14 +355,3 @@ def merge_outcomes(landed: Sequence[Landed]) -> dict[str, list[Outcome]]:
         for outcomes in one.outcomes.values():
             merged[one.table].extend(outcomes)
     return dict(merged)
-
-
-def metadata_json(landed: Landed) -> str:
-    """The counts as one line of JSON for logs."""
-    return json.dumps(
-        {
-            "table": landed.table,
-            "status": landed.status,
-            **dict(zip(("read", "landed", "rejected", "duplicate"), _tuple(landed.counts), strict=True)),
-        }
-    )

@@ -15,7 +15,8 @@ import polars as pl
 
 from assets.derive import SEQUENTIAL, derive
 from assets.dismissals import REFUSED, dismissed
-from assets.landing import Landed, Part, land, mark, parser_mark, write_quarantine
+from assets.landing import Landed, Part, land, mark, parser_mark
+from assets.quarantine import write_quarantine
 from sources.base import FetchError, NotConfiguredError, OfflineError, Parsed, ParseError, Payload, Reject, Source, Web
 from warehouse.archive import Archive, Document, Kept
 from warehouse.home import Home
@@ -24,6 +25,7 @@ from warehouse.schema import tables
 from warehouse.schema.declare import lake_schema
 
 PARSE_CHUNK = 400
+MOST_NAMES = 3
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class StreetReport:
     """What one source's run did.
 
     `problem` says why the source could not be fetched; `skipped` that this is no failure (no network, or nothing
-    configured).
+    configured). `urls` names the documents by payload id.
     """
 
     source: str
@@ -40,6 +42,7 @@ class StreetReport:
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     still_blocked: list[tuple[str, str]] = field(default_factory=list)
     dismissed: list[tuple[str, str]] = field(default_factory=list)
+    urls: dict[str, str] = field(default_factory=dict)
     problem: str = ""
     skipped: bool = False
 
@@ -68,11 +71,17 @@ class StreetReport:
             yield f"{self.source}: {url}: {reason}"
         for one in self.landed:
             if one.reason:
-                yield f"{one.table}: blocked, nothing of it landed: {one.reason}"
+                yield f"{one.table}: blocked, nothing of {self._held(one)} landed: {one.reason}"
         for url, reason in self.still_blocked:
             yield f"{self.source}: {url}: still blocked: {reason}"
         for url, reason in self.dismissed:
             yield f"{self.source}: {url}: was dismissed ({reason}); `almanac dismiss --undo` takes it up again"
+
+    def _held(self, one: Landed) -> str:
+        """The documents that a blocked load held back, as far as a line has room; `it` where they have no name."""
+        names = [self.urls[p] for p in one.blocked_payloads if p in self.urls]
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        return ", ".join(names[:MOST_NAMES]) + more if names else "it"
 
 
 def fetch_into_archive(home: Home, source: Source, web: Web) -> StreetReport:
@@ -201,12 +210,13 @@ def _land_documents(
     whole: bool,
 ) -> None:
     read: list[tuple[Kept, Parsed]] = []
+    report.urls |= {kept.payload_id: kept.url for kept in documents}
     for kept in documents:
         try:
             parsed = source.parse(_payload(archive, kept))
             frames = derive(source.name, parsed.frames, lake)
         except ParseError as error:
-            _unreadable(archive, lake, source, kept, str(error), report)
+            _unreadable(archive, lake, source, kept, _without_name(kept.url, str(error)), report)
             continue
         read.append((kept, Parsed(frames, parsed.rejects)))
     for name in _tables_to_land(source, read):
@@ -278,6 +288,15 @@ def _payload(archive: Archive, kept: Kept) -> Payload:
         last_modified=kept.last_modified,
         meta=kept.meta,
     )
+
+
+def _without_name(url: str, why: str) -> str:
+    """A complaint less the document's name at its start: whoever shows it names the document already."""
+    path = url.removeprefix("file:")
+    for name in (url, path, path.rsplit("/", 1)[-1]):
+        if name and why.startswith(name):
+            return why.removeprefix(name).lstrip(": ") or why
+    return why
 
 
 def _unreadable(archive: Archive, lake: Lake, source: Source, kept: Kept, why: str, report: StreetReport) -> None:

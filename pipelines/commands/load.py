@@ -9,6 +9,8 @@ import click
 
 from pipelines.commands.options import home_option
 
+MOST_RULES = 3
+SHOWN = 200
 A_DAY = dt.timedelta(days=1)  # a date without a time may already be tomorrow's elsewhere
 
 
@@ -99,9 +101,18 @@ def _show(report: object) -> None:
             click.echo(
                 f"  {one.table}: read {c.read} = landed {c.landed} + refused {c.rejected} + already there {c.duplicate}"
             )
+        for refusal in one.refusals[:MOST_RULES]:
+            click.echo(f"    refused {refusal.count} by {refusal.rule}: {_short(refusal.first)}")
+        if len(one.refusals) > MOST_RULES:
+            click.echo(f"    and by {len(one.refusals) - MOST_RULES} more rules; ops.quarantine holds each row")
     for line in report.complaints():
         click.echo(f"almanac: {' '.join(line.split())}", err=True)
     if not report.landed and not report.unreadable and not report.still_blocked and not report.dismissed:
         click.echo("  everything in them was already there" if report.received else "  no documents found in the paths")
     elif not any(one.counts.read for one in report.landed) and not any(report.complaints()):
         click.echo("  no new row: they hold none for this source, or another process landed them meanwhile")
+
+
+def _short(reason: str) -> str:
+    text = " ".join(reason.split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

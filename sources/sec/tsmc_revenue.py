@@ -102,6 +102,8 @@ def _millions(document: Html) -> tuple[dict[tuple[int, int], float], str]:
                 if set(found) == set(months):
                     return found, ""
         return {}, "the row Net Revenue does not give a figure under each month"
+    if not document.tables:
+        return {}, "it holds no table; give the report as HTML, as EDGAR serves it, not its text"
     return {}, "no table with months in its heading"
 
 

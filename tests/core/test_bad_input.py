@@ -194,3 +194,41 @@ def test_data_of_the_future_is_not_taken(almanac: Console, home: Path, tmp_path:
     )
     assert answer.code == 2
     assert "lies in the future" in one_line(answer)
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "body"),
+    [
+        ("sec-companyfacts", "CIK0001045810.json", b"{"),
+        ("gpu-prices/azure", "azure-2026-09-01.json", b"{"),
+        ("guidance-notes", "notes.csv", b"a,b\n1,2\n"),
+        ("slurm", "sacct.txt", b"hello\n"),
+        ("fx-ecb", "rates.xml", b"{"),
+    ],
+)
+def test_a_complaint_names_its_file_once(
+    almanac: Console, home: Path, tmp_path: Path, source: str, name: str, body: bytes
+) -> None:
+    (tmp_path / name).write_bytes(body)
+    answer = almanac("load", source, tmp_path / name, "--home", home)
+    assert answer.code == 1
+    assert one_line(answer).count(name) == 1
+
+
+def test_blocked_exports_of_one_stream_are_told_apart(almanac: Console, home: Path, tmp_path: Path) -> None:
+    wrong = "".join(f"{i}|{i}|COMPLETED|x|y|z|more|more\n" for i in range(40))
+    for number in (1, 2):
+        path = tmp_path / f"sacct.{number}.txt"
+        path.write_text(f"JobID|JobIDRaw|State|Submit|Start|End\n{wrong}# {number}\n")
+    answer = almanac("load", "slurm", tmp_path / "sacct.1.txt", tmp_path / "sacct.2.txt", "--home", home)
+    assert answer.code == 1
+    first, second = answer.err.splitlines()
+    assert "nothing of file:sacct.1.txt landed" in first
+    assert "nothing of file:sacct.2.txt landed" in second
+
+
+def test_load_says_why_rows_were_refused(almanac: Console, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "tsm-revenue20260910x6k.htm").write_text("TSMC reports revenue for August 2026")
+    answer = almanac("load", "sec-tsmc-revenue", tmp_path / "tsm-revenue20260910x6k.htm", "--home", home)
+    assert answer.code == 1
+    assert "refused 1 by monthly_revenue: it holds no table; give the report as HTML" in answer.out
