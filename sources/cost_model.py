@@ -29,6 +29,7 @@ import polars as pl
 
 from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Reject, Web
 from sources.local_files import local_files, payload_of
+from sources.texts import decoded
 
 TABLE = "ref.cost_pools"
 _NEEDS = {
@@ -79,7 +80,7 @@ class CostModelFile:
     def parse(self, payload: Payload) -> Parsed:
         """Rows of ref.cost_pools. Raises `ParseError` when the file is no such TOML or names no cluster or zone."""
         try:
-            document = tomllib.loads(payload.read().decode("utf-8"))
+            document = tomllib.loads(decoded(payload.read(), "strict"))
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ParseError(f"not a TOML file: {error}") from None
         cluster, zone, pools = document.get("cluster"), document.get("time_zone", "UTC"), document.get("pool")

@@ -23,6 +23,7 @@ from typing import Any
 
 from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Reject, Web
 from sources.local_files import local_files, payload_of
+from sources.texts import decoded
 
 TABLE = "ref.model_configs"
 SHAPES = "model_shapes.toml"
@@ -68,7 +69,7 @@ def read_shape(body: bytes) -> dict[str, Any]:
 def read_models(body: bytes) -> list[dict[str, Any]]:
     """The `[[model]]` tables of a TOML file. Raises `ParseError` when it is not such a file."""
     try:
-        document = tomllib.loads(body.decode("utf-8"))
+        document = tomllib.loads(decoded(body, "strict"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ParseError(f"not a TOML file of models: {error}; write [[model]] tables with an id") from None
     models = document.get("model")

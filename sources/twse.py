@@ -85,7 +85,7 @@ class TaiwanRevenue:
         try:
             rows = json.loads(text)
         except json.JSONDecodeError as error:
-            raise ParseError(f"{name}: not JSON, or cut short at byte {error.pos}; fetch it again") from error
+            raise ParseError(f"{name}: not JSON, or cut short at character {error.pos}; fetch it again") from error
         if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
             raise ParseError(f"{name}: a JSON list of companies was due")
         wanted = [r for r in rows if str(r.get(CODE, "")).strip() in WATCHED]

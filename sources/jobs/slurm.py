@@ -18,6 +18,7 @@ from sources.jobs.sinfo import NODE_STATES, is_sinfo, node_state_rows
 from sources.jobs.slurm_rows import JOBS, RAW_JOBS, job_rows
 from sources.jobs.tables import cut_table
 from sources.local_files import local_files, payload_of
+from sources.texts import decoded
 
 RAW_DEVICES = "raw.device_snapshots"
 OPTIONS = ("cluster", "time_zone", "is_synthetic")
@@ -82,7 +83,7 @@ class Slurm:
 
     def parse(self, payload: Payload) -> Parsed:
         """Jobs, stays on devices, node states. Raises `ParseError` when the export is none that is known."""
-        body = payload.read().decode("utf-8-sig", errors="replace")
+        body = decoded(payload.read())
         head = body.lstrip().split("\n", 1)[0]
         if head.startswith("#!"):
             raise ParseError("a script, not an export; run it and load what it prints")

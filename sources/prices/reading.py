@@ -35,6 +35,7 @@ from sources.base import (
 from sources.http_errors import StatusError
 from sources.local_files import local_files, payload_of
 from sources.prices.offers import TABLE
+from sources.texts import decoded
 
 NOT_FOUND = 404
 _DAY = re.compile(r"(?<!\d)(20\d\d)-(\d\d)-(\d\d)(?!\d)")
@@ -153,9 +154,11 @@ def exact_json(payload: Payload) -> Any:
 def text_of(payload: Payload, *, html: bool = False) -> str:
     """The document as text. Raises `ParseError` when it is empty, not UTF-8, or HTML where data was due."""
     try:
-        text = payload.read().decode("utf-8-sig")
+        text = decoded(payload.read(), "strict")
     except UnicodeDecodeError as error:
-        raise ParseError(f"{payload.url}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+        raise ParseError(
+            f"{payload.url}: neither UTF-8 nor UTF-16 text ({error.reason} at byte {error.start})"
+        ) from None
     start = text[:600].lstrip().lower()
     if not start:
         raise ParseError(f"{payload.url}: empty; fetch it again")
@@ -167,7 +170,7 @@ def text_of(payload: Payload, *, html: bool = False) -> str:
 def head_of(payload: Payload, size: int = 4096) -> str:
     """The first characters of the document, by which its shape is told; leading blanks and byte order mark removed."""
     with payload.open() as stream:
-        return stream.read(size).decode("utf-8", "replace").lstrip("\ufeff \r\n\t")
+        return decoded(stream.read(size)).lstrip("\ufeff \r\n\t")
 
 
 def each_record(

@@ -10,6 +10,7 @@ import json
 from pathlib import PurePosixPath
 
 from sources.base import ParseError, Payload
+from sources.texts import decoded
 
 _REFUSED = ("undeclared automated tool", "request rate threshold exceeded", "access denied")
 
@@ -25,7 +26,7 @@ def read_text(payload: Payload) -> str:
     name = document_name(payload)
     if not body.strip():
         raise ParseError(f"{name}: the file is empty; fetch it again")
-    text = body.decode("utf-8-sig", errors="replace")
+    text = decoded(body)
     head = text[:4000].lower()
     if any(mark in head for mark in _REFUSED):
         raise ParseError(f"{name}: this is a refusal page of EDGAR, not the document; set a contact address and retry")
@@ -41,7 +42,7 @@ def read_json(payload: Payload) -> dict[str, object]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ParseError(f"{name}: JSON breaks off or is damaged at byte {error.pos}; fetch it again") from error
+        raise ParseError(f"{name}: JSON breaks off or is damaged at character {error.pos}; fetch it again") from error
     if not isinstance(value, dict):
         raise ParseError(f"{name}: a JSON object was due, found {type(value).__name__}")
     return value

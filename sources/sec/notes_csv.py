@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from sources.base import ParseError, Payload
 from sources.sec.documents import document_name, read_text
+from sources.texts import decoded
 
 PERIOD = re.compile(r"^(FY\d{2}(Q[1-4])?|CY20\d\d)$")
 TICKER = re.compile(r"^[A-Z0-9][A-Z0-9.\-]{0,11}$")
@@ -45,7 +46,7 @@ def rows_of(payload: Payload, needed: tuple[str, ...]) -> Iterator[tuple[int, di
 def only_columns(body: bytes, kept: tuple[str, ...]) -> bytes:
     """The CSV without any other column, so that who entered a row is not kept; a body that is no CSV stays as it is."""
     try:
-        reader = csv.DictReader(io.StringIO(body.decode("utf-8-sig")))
+        reader = csv.DictReader(io.StringIO(decoded(body, "strict")))
         names = [n for n in reader.fieldnames or [] if n in kept]
         if not names or len(names) == len(reader.fieldnames or []):
             return body

@@ -19,6 +19,7 @@ import polars as pl
 
 from sources.base import Authority, Cadence, Landing, Parsed, ParseError, Payload, Web
 from sources.local_files import local_files, payload_of
+from sources.texts import decoded
 
 UTC_US = pl.Datetime("us", "UTC")
 UNKNOWN = "unknown"
@@ -86,7 +87,7 @@ def instant(text: str, name: str) -> dt.datetime:
 
 def text_of(payload: Payload, what: str) -> str:
     """The payload as text. Raises `ParseError` if it is empty or a web page."""
-    text = payload.read().decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    text = decoded(payload.read()).replace("\r\n", "\n")
     head = text.lstrip()[:200].lower()
     if not head:
         raise ParseError(f"{what}: the file is empty; take the capture again")

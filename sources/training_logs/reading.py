@@ -13,6 +13,8 @@ from typing import Protocol
 
 import polars as pl
 
+from sources.texts import decoded
+
 Scalar = int | float | str | bool
 
 STEP_COLUMNS: dict[str, pl.DataType] = {
@@ -75,8 +77,8 @@ class Dialect(Protocol):
 
 
 def clean_text(body: bytes) -> str:
-    """UTF-8 text without colour escapes; wrong bytes become U+FFFD, progress-bar rewrites become lines."""
-    text = body.decode("utf-8-sig", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+    """Text without colour escapes; wrong bytes become U+FFFD, progress-bar rewrites become lines."""
+    text = decoded(body).replace("\r\n", "\n").replace("\r", "\n")
     return _ESCAPES.sub("", text).replace(_RECORD, " ")
 
 
