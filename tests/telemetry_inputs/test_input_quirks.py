@@ -437,9 +437,26 @@ def test_quirk_43_a_label_value_may_hold_quotes_braces_and_commas(parse):
     assert one(parse("dcgm-exporter", text).frames[SAMPLES])["gpu_uuid"] == GPU
 
 
-def test_quirk_44_fields_that_are_no_numbers_are_not_in_the_map():
-    names = set(table("metrics.csv")["metric"])
-    assert not names & {"DCGM_FI_DEV_SUPPORTED_CLOCKS", "DCGM_FI_DEV_MIG_CI_INFO", "DCGM_FI_DEV_CLOCKS_SUPPORTED"}
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("DCGM_FI_DEV_SUPPORTED_CLOCKS", "1215,1410"),
+        ("DCGM_FI_DEV_MIG_CI_INFO", "<<<NULL>>>"),
+        ("DCGM_FI_DEV_MIG_ATTRIBUTES", "0"),
+        ("DCGM_FI_DEV_CLOCKS_SUPPORTED", "binary"),
+    ],
+)
+def test_quirk_44_a_field_that_is_no_number_costs_nothing_but_itself(parse, field, value):
+    parsed = parse("dcgm-exporter", line(field, value) + line("DCGM_FI_DEV_GPU_TEMP", "40"))
+    row = one(parsed.frames[SAMPLES])
+    assert row["temperature_c"] == 40.0
+    assert not [
+        c
+        for c, v in row.items()
+        if c not in ("temperature_c", "gpu_index") and isinstance(v, (int, float)) and v is not False
+    ]
+    assert parsed.rejects == []
+    assert field not in set(table("metrics.csv")["metric"])
 
 
 def test_quirk_50_an_idle_pcie_link_and_a_fast_fan_are_kept(parse):

@@ -32,6 +32,7 @@ class Machine:
         self.spool = folder / "spool"
         self._control = folder / "control"
         self._env = dict(os.environ, LD_LIBRARY_PATH=str(driver), NVML_STUB_CONTROL=str(self._control))
+        self.released = Path(f"{self._control}.released")
         self.process: subprocess.Popen[str] | None = None
         self.say()
 

@@ -7,7 +7,7 @@
  *   fi.<id>[.<scope>]  value of a field                 fi_err.<id>      its return code (NOT_SUPPORTED unless set)
  *   no_batch   field values are refused when more than one is asked for
  *   nv.<link>.<counter>  NVLink error counters 0..4            ecc.<error>.<span>.<location>  ECC error counters
- *   pid, process_bytes, process_gi, fabric_health, requested_mw, default_mw, slowdown
+ *   renumber   indices are shifted by so many    pid, process_bytes, process_gi, fabric_health, requested_mw, default_mw, slowdown
  * With -DOLD_DRIVER everything newer than the 470 series is not exported and not answered.
  */
 #include <stdio.h>
@@ -100,13 +100,24 @@ int nvmlInitWithFlags(u32 flags) {
     return OK;
 }
 int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
-int nvmlShutdown(void) { if (!initialised) return UNINITIALIZED; initialised--; return OK; }
+/* The last shutdown leaves a file beside the control file, so that a test sees that the driver was let go of. */
+int nvmlShutdown(void) {
+    if (!initialised) return UNINITIALIZED;
+    const char *control = getenv("NVML_STUB_CONTROL");
+    char path[4096];
+    if (!--initialised && control && snprintf(path, sizeof path, "%s.released", control) < (int)sizeof path) {
+        FILE *f = fopen(path, "w");
+        if (f) fclose(f);
+    }
+    return OK;
+}
 const char *nvmlErrorString(int code) { (void)code; return "stub error"; }
 int nvmlDeviceGetCount_v2(u32 *n) { ENTER(NULL); *n = (u32)get(-1, "count", GPUS); return OK; }
 int nvmlDeviceGetHandleByIndex_v2(u32 i, struct device **d) {
     if (i >= GPUS) return INVALID;
-    ENTER(&boards[i]);
-    *d = &boards[i];
+    struct device *found = &boards[(i + (u32)get(-1, "renumber", 0)) % GPUS];   /* as a reboot may */
+    ENTER(found);
+    *d = found;
     return OK;
 }
 static void uuid_of(const struct device *d, char *out, u32 n) {
@@ -138,7 +149,7 @@ int nvmlSystemGetNVMLVersion(char *out, u32 n) { ENTER(NULL); snprintf(out, n, "
 int nvmlSystemGetCudaDriverVersion(int *v) { ENTER(NULL); *v = 13000; return OK; }
 int nvmlDeviceGetMinorNumber(struct device *d, u32 *v) { ENTER(d); *v = d->gpu; return OK; }
 int nvmlDeviceGetModuleId(struct device *d, u32 *v) { ENTER(d); *v = d->gpu + 1; return OK; }
-int nvmlDeviceGetIndex(struct device *d, u32 *v) { ENTER(d); *v = d->gpu; return OK; }
+int nvmlDeviceGetIndex(struct device *d, u32 *v) { ENTER(d); *v = (d->gpu + GPUS - (u32)get(-1, "renumber", 0)) % GPUS; return OK; }
 int nvmlDeviceGetArchitecture(struct device *d, u32 *v) { ENTER(d); *v = (u32)get(d->gpu, "arch", 9); return OK; }
 int nvmlDeviceGetCudaComputeCapability(struct device *d, int *a, int *b) { ENTER(d); *a = 9; *b = 0; return OK; }
 struct pci { char legacy[16]; u32 domain, bus, device, id, subsystem; char bus_id[32]; };
