@@ -17,12 +17,14 @@ from typing import Any
 import polars as pl
 
 from assets.clock_checks import on_time
-from assets.landing import MOST_NODES, Landed, Part, land, record_quality, write_quarantine
+from assets.landing import MOST_NODES, Landed, Part, few_nodes, hours_of, land, record_quality
+from assets.quarantine import write_quarantine
 from assets.street import StreetReport
 from assets.telemetry_clean import clean_segments
-from assets.telemetry_files import remove_files
+from assets.telemetry_files import remove_files, remove_unnamed
 from assets.telemetry_groups import SAMPLES, Prepared, prepare
 from assets.telemetry_known import Known
+from assets.telemetry_parts import fill_in, too_late
 from assets.telemetry_unknown import unknown_records
 from assets.waiting import ARCHIVE, Waiting, batches, forget_old, groups, retire, waiting
 from sources.telemetry.segment import read_segments, rows_of
@@ -31,6 +33,7 @@ from warehouse.faults import fault_point
 from warehouse.home import Home
 from warehouse.lake import Counts, Lake, Load
 from warehouse.quality.batches import Outcome, batch_rules, batch_stats
+from warehouse.quality.rows import refuse
 from warehouse.quality.suite import suite_of, uniqueness_of
 from warehouse.schema import tables
 from warehouse.schema.declare import lake_schema
@@ -147,6 +150,10 @@ def _land_whole(work: _Work, fast: Sequence[Waiting]) -> _Verdict | None:
     ids = [i for one in ready for i in one.segment_ids]
     if not ids:
         return _Verdict(hurt)
+    late = [one.late for one in ready if one.late.height]
+    if late and _fill_in(work, pl.concat(late)):
+        _take_back(ready)  # made for a table that is another now
+        return None
     held = False
     for name in sorted({name for one in ready for name in one.records}):
         frames = [one.records[name] for one in ready if name in one.records]
@@ -155,7 +162,7 @@ def _land_whole(work: _Work, fast: Sequence[Waiting]) -> _Verdict | None:
     try:
         landed = _land_samples(work, ready, known.version)
     except BaseException:
-        _take_back(ready)
+        remove_unnamed(work.lake, GpuSample, [one.written for one in ready])
         raise
     if landed is None:
         _take_back(ready)
@@ -168,6 +175,8 @@ def _land_records(work: _Work, name: str, frame: pl.DataFrame, batch_id: str) ->
     """Was anything blocked? Events, links, inventory: rows already there are recognised by key, whichever segments brought them."""
     held = False
     for (source,), rows in frame.partition_by("source", as_dict=True, maintain_order=True).items():
+        if (late := too_late(work.lake, tables()[name], rows)).height:
+            write_quarantine(work.lake, str(source), name, late)
         part = Part(f"{batch_id}:{source}", work.stream, None, rows)
         landed = land(work.lake, tables()[name], str(source), [part], load_id=work.load_id, version=VERSION)
         work.report.landed.append(landed)
@@ -209,6 +218,21 @@ def _land_samples(work: _Work, ready: Sequence[Prepared], version: int) -> Lande
         return None
     fault_point("land:committed")
     return Landed(SAMPLES, work.source, counts, load.status, load.reason, {work.stream: outcomes})
+
+
+def _fill_in(work: _Work, late: pl.DataFrame) -> int:
+    """Parts of rows that landed before, in a commit of their own: it counts no rows, for it makes none."""
+
+    def load(rows: pl.DataFrame) -> Load:
+        note = {"hours": hours_of(rows), **few_nodes(rows)}
+        return Load(f"{work.load_id}-late", work.source, Counts(), stats={"": note})
+
+    filled = fill_in(work.lake, late, load)
+    if filled:
+        fault_point("ingest:late-parts-filled")
+        told = Outcome(_IN_TIME, "warning", passed=False, unexpected_count=filled, sample=f"{filled} rows filled later")
+        record_quality(work.lake, work.source, SAMPLES, f"{work.load_id}-late", {work.stream: [told]})
+    return filled
 
 
 def _notes(work: _Work, ready: Sequence[Prepared], stats: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -287,6 +311,7 @@ def _land_damaged(work: _Work, one: Waiting) -> bool:
             _land_records(work, name, frame, digest)
     samples = cleaned.frames.get(SAMPLES, pl.DataFrame(schema=lake_schema(GpuSample)))
     source = str(samples["source"][0]) if samples.height else INGEST
+    _fill_in(work, refuse(samples, GpuSample)[0])
     kind = "damaged" if batch.damage else "segment"
     landed = land(
         work.lake,
@@ -322,6 +347,7 @@ def _keep_unknown(work: _Work, rows: pl.DataFrame) -> None:
         write_quarantine(work.lake, work.source, "telemetry", rows)
 
 
+_IN_TIME = "no part of a row comes after the row has landed"
 _KINDS = ("segment", "damaged", "blocked")
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from sqlmodel import SQLModel
 
 from assets.telemetry_order import by_gpu_and_time
+from assets.telemetry_parts import first_or_joined, joined, one_for_each
 from sources.base import AlmanacError
 from sources.telemetry.segment import Batch
 from sources.telemetry.spool_format import Column
@@ -96,8 +97,8 @@ def clean_segments(batch: Batch) -> Cleaned:
         repeated += count
         undeclared |= {f"gpu_samples.{c.name}" for c in columns if c.name not in GpuSample.model_fields}
     if samples:
-        frames["telemetry.gpu_samples"] = pl.concat(samples, rechunk=False)
-        repeats["telemetry.gpu_samples"] = repeated
+        frames["telemetry.gpu_samples"], again = joined(samples)
+        repeats["telemetry.gpu_samples"] = repeated + again
     for kind, model in RECORD_TABLES.items():
         told = [_dated(batch.records[kind], model)] if kind in batch.records else []
         undeclared |= {f"{table_of(model).name}.{n}" for f in told for n in f.columns if n not in model.model_fields}
@@ -107,7 +108,7 @@ def clean_segments(batch: Batch) -> Cleaned:
         if rows and any(frame.height for frame in rows):
             name = qualified_name(model)
             whole = pl.concat(rows, how="vertical_relaxed")
-            frames[name] = whole.unique(subset=key_of(model), keep="first", maintain_order=True)
+            frames[name] = first_or_joined(whole, key_of(model))
             repeats[name] = whole.height - frames[name].height
     return Cleaned(frames, {name: count for name, count in repeats.items() if count}, sorted(undeclared))
 
@@ -115,7 +116,8 @@ def clean_segments(batch: Batch) -> Cleaned:
 def clean_samples(raw: pl.DataFrame, columns: Sequence[Column]) -> tuple[pl.DataFrame, pl.DataFrame, int]:
     """Samples of one layout as `telemetry.gpu_samples` sorted by GPU and time, null reasons, repeats left out.
 
-    Of rows with equal key the first stays. Raises `UnitError`.
+    Of rows with equal key the first stays, filled from the others where a collector's rows come in parts.
+    Raises `UnitError`.
     """
     if problem := unknown_unit(columns):
         raise UnitError(problem)
@@ -124,7 +126,7 @@ def clean_samples(raw: pl.DataFrame, columns: Sequence[Column]) -> tuple[pl.Data
     same = (pl.col("@gpu") == pl.col("@gpu").shift(1)) & (pl.col("sampled_at") == pl.col("sampled_at").shift(1))
     repeats = int(ordered.select(same.sum()).item() or 0)
     if repeats:
-        ordered = ordered.filter(~same.fill_null(value=False))
+        ordered = one_for_each(ordered, ordered.select(same.fill_null(value=False)).to_series())
     suspects = _suspects(ordered, [c.name for c in known])
     rules = [(c.name, rule, reason) for c in known if c.name in suspects for rule, reason in _blank_rules(ordered, c)]
     blanks = _refused(ordered, rules, ordered)

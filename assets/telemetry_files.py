@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import polars as pl
 import pyarrow as pa
@@ -68,6 +69,14 @@ def remove_files(written: Written) -> None:
     """Take back files that will not be committed."""
     for path in written.paths:
         path.unlink(missing_ok=True)
+
+
+def remove_unnamed(lake: Lake, model: type[SQLModel], some: Sequence[Written]) -> None:
+    """After an interruption: take back files that no commit names. It may have come just after the commit."""
+    root = lake.path(model)
+    named = {root / unquote(path) for path in pl.DataFrame(lake.open(model).get_add_actions())["path"]}
+    for one in some:
+        remove_files(Written([path for path in one.paths if path not in named], []))
 
 
 def _write_day(root: Path, day: dt.date, rows: pl.DataFrame) -> tuple[Path, AddAction]:

@@ -18,6 +18,7 @@ from assets.landing import few_nodes, hours_of
 from assets.telemetry_clean import clean_segments
 from assets.telemetry_files import Written, write_files
 from assets.telemetry_known import Known
+from assets.telemetry_parts import late_parts
 from assets.telemetry_unknown import unknown_kinds, unknown_records
 from assets.waiting import Waiting
 from sources.telemetry.segment import read_segments
@@ -36,14 +37,15 @@ class Prepared:
     """What became of a group. `hurt` are segments with damage: nothing of them is in here.
 
     read = kept + refused + repeated; records: frames of the other telemetry tables; unknown: records that no table
-    takes, for the quarantine; steady: the columns that batch rules compare; nodes: None where they are many; span:
-    first and last time of the kept samples.
+    takes, for the quarantine; late: parts of rows that have landed already, counted as repeated; steady: the columns
+    that batch rules compare; nodes: None where they are many; span: first and last time of the kept samples.
     """
 
     segment_ids: Sequence[str]
     hurt: Sequence[Waiting]
     records: Mapping[str, pl.DataFrame]
     unknown: pl.DataFrame
+    late: pl.DataFrame
     undeclared: Sequence[str]
     read: int
     kept: int
@@ -81,18 +83,22 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known) -> Prepared:
     del cleaned
     if rows is None or rows.is_empty():
         steady = pl.DataFrame(schema={name: lake_schema(GpuSample)[name] for name in steady_columns(GpuSample)})
-        nothing = pl.DataFrame(schema=REFUSED)
+        nothing, late = pl.DataFrame(schema=REFUSED), pl.DataFrame()
         return Prepared(
-            ids, hurt, records, unknown, undeclared, read, 0, nothing, steady, [], [], None, Written([], [])
+            ids, hurt, records, unknown, late, undeclared, read, 0, nothing, steady, [], [], None, Written([], [])
         )
-    good, refused = refuse(known.without_known(rows), GpuSample)
+    fresh = known.without_known(rows)
+    late = refuse(late_parts(known, rows), GpuSample)[0] if fresh.height < rows.height else rows.clear()
     del rows
+    good, refused = refuse(fresh, GpuSample)
+    del fresh
     span = good.select(pl.col("sampled_at").min().alias("a"), pl.col("sampled_at").max().alias("b")).row(0)
     return Prepared(
         ids,
         hurt,
         records,
         unknown,
+        late,
         undeclared,
         read,
         good.height,

@@ -43,20 +43,31 @@ class Known:
         ]
         self._files = files.with_columns(missing)
 
-    def without_known(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows whose key the table does not hold, in their order."""
+    def near(self, rows: pl.DataFrame) -> list[Path]:
+        """Files that could hold rows with the keys of these, by their statistics."""
         low, high = bounds(rows, _BOUNDS)
         apart = pl.any_horizontal(
             bound
             for column, first, last in zip(_BOUNDS, low, high, strict=True)
             for bound in (pl.col(f"max.{column}") < pl.lit(first), pl.col(f"min.{column}") > pl.lit(last))
         )
-        near = self._files.filter(~apart.fill_null(value=False)).get_column("path").to_list()
+        names = self._files.filter(~apart.fill_null(value=False)).get_column("path").to_list()
+        return [self._root / unquote(name) for name in names]
+
+    def action_of(self, path: Path) -> tuple[str, int]:
+        """A file's name as the table's log has it, and its size in bytes."""
+        names = self._files.select("path", "size_bytes").iter_rows()
+        return next((name, size) for name, size in names if self._root / unquote(name) == path)
+
+    def without_known(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows whose key the table does not hold, in their order."""
+        near = self.near(rows)
         if not near:
             return rows
+        low, high = bounds(rows, _BOUNDS)
         key = key_of(GpuSample)
         there = (
-            pl.scan_parquet([self._root / unquote(path) for path in near], hive_partitioning=False)
+            pl.scan_parquet(near, hive_partitioning=False)
             .filter(pl.col("sampled_at").is_between(low[0], high[0]))
             .filter(pl.col("node").is_between(pl.lit(low[2]), pl.lit(high[2])))
             .select(pl.col(name).cast(rows.schema[name]) for name in key)

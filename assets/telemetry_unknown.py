@@ -12,8 +12,8 @@ from typing import Final
 import polars as pl
 
 from assets.telemetry_clean import RECORD_TABLES
+from assets.telemetry_parts import QUARANTINED
 
-QUARANTINED: Final = pl.Schema(dict.fromkeys(("rule", "reason", "raw", "locator", "payload_sha256"), pl.String()))
 _KNOWN: Final = frozenset({*RECORD_TABLES, "gap"})
 
 

@@ -17,6 +17,7 @@ POINTS = (
     "land:gate-passed",
     "land:committed",
     "ingest:committed-one-table",
+    "ingest:late-parts-filled",
     "ingest:before-retire",
     "maintenance:rewritten",
     "rollup:minutes-committed",

@@ -6,7 +6,8 @@ Belongs here: the journal and the step from journal to segments. Does not belong
 A Prometheus spreads the metrics of one scrape over several requests, and one row holds them all. So a request goes
 into a journal and is flushed before it is answered; an instant becomes rows once nothing of it has arrived for
 `settle_s` seconds; what is not settled yet is carried into the next journal. A crash between two steps repeats the
-step: rows that landed already are recognised by their key.
+step: rows that landed already are recognised by their key. What comes later than `settle_s` makes segments of its
+own, and ingest fills it into the rows that landed (`assets/telemetry_parts.py`).
 """
 
 from __future__ import annotations
