@@ -36,8 +36,9 @@ def test_quirk_01_mig_repeats_the_boards_power(parse):
     )
     parsed = parse("dcgm-exporter", text)
     samples = parsed.frames[SAMPLES]
-    assert samples["power_w"].drop_nulls().to_list() == [303.5]
-    assert samples["energy_j"].drop_nulls().to_list() == [103.0]
+    board = one(samples, gpu_uuid=GPU)
+    assert (board["parent_gpu_uuid"], board["power_w"], board["energy_j"]) == (None, 303.5, 103.0)
+    assert samples.select(pl.col("power_w", "energy_j").count()).row(0) == (1, 1)
     parts = samples.filter(pl.col("parent_gpu_uuid") == GPU).sort("gpu_uuid")
     assert parts["tensor_active_ratio"].to_list() == [0.3, 0.4, 0.5, 0.6]
     assert parsed.rejects == []
@@ -63,6 +64,14 @@ def test_quirk_04_impossible_utilisation(parse, value):
     assert one(parsed.frames[SAMPLES])["gpu_util_ratio"] is None
     why = one(parsed.frames[NULLS], column_name="gpu_util_ratio")
     assert (why["reason"], why["raw_value"]) == ("out_of_range", value)
+
+
+def test_quirk_04_impossible_utilisation_from_nvidia_smi(parse):
+    text = f"timestamp, uuid, utilization.gpu [%], temperature.gpu\n2026/01/01 00:00:00.000, {GPU}, 4294967295 %, 40\n"
+    parsed = parse("nvidia-smi", text)
+    assert one(parsed.frames[SAMPLES])["gpu_util_ratio"] is None
+    why = one(parsed.frames[NULLS])
+    assert (why["column_name"], why["reason"], why["raw_value"]) == ("gpu_util_ratio", "out_of_range", "4294967295 %")
 
 
 @pytest.mark.parametrize(
