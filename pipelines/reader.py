@@ -6,10 +6,12 @@ Belongs here: what every reading command needs. Does not belong here: anything t
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -24,6 +26,9 @@ import duckdb
 from warehouse.errors import WarehouseError
 from warehouse.home import Home
 
+# What only asks. PIVOT is several statements to DuckDB, and one to who writes it.
+QUERIES = ("SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI")
+_EXPLAINED = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:\([^)]*\)\s*)?", re.IGNORECASE)
 CHUNK = 10_000
 WIDE = 10_000
 
@@ -51,8 +56,33 @@ def connect(home: Home) -> Iterator[duckdb.DuckDBPyConnection]:
         con.close()
 
 
+def only_query(con: duckdb.DuckDBPyConnection, text: str) -> str:
+    """The one query that the text holds. Raises `WarehouseError` for none, for several, and for what writes."""
+    found = con.extract_statements(text)
+    if not found:
+        raise WarehouseError('no query given; try almanac sql "show all tables"')
+    if len(found) > 1:
+        raise WarehouseError(f"almanac sql takes one query, and this text holds {len(found)}; ask them one at a time")
+    query: str = found[0].query
+    kind = found[0].type.name
+    if kind == "EXPLAIN":
+        # EXPLAIN ANALYZE runs what it explains.
+        only_query(con, _EXPLAINED.sub("", query, count=1))
+    if kind in ("COPY", "EXPORT"):
+        raise WarehouseError(
+            f"almanac sql is read-only and writes no file by {kind}; give the query alone with --out FILE and --format, "
+            "or use `almanac export`"
+        )
+    if kind not in QUERIES:
+        raise WarehouseError(f"almanac sql is read-only; it takes a query, not {kind}")
+    return query
+
+
 def write_result(con: duckdb.DuckDBPyConnection, query: str, form: str, out: Path | None) -> None:
-    """Run a query and write it as table, csv, json or parquet, to `out` (replaced whole) or standard output."""
+    """Run a query and write it as table, csv, json or parquet, to `out` (replaced whole) or standard output.
+
+    Raises `WarehouseError` where `out` cannot be written.
+    """
     if out is None:
         if form == "table":
             _show(con, query)
@@ -60,6 +90,17 @@ def write_result(con: duckdb.DuckDBPyConnection, query: str, form: str, out: Pat
         for text in _lines(con, query, form):
             sys.stdout.write(text)
         return
+    try:
+        _write_file(con, query, form, out)
+    except OSError as error:
+        raise WarehouseError(
+            f"cannot write {out}: {error.strerror or error}; choose another place with --out"
+        ) from error
+
+
+def _write_file(con: duckdb.DuckDBPyConnection, query: str, form: str, out: Path) -> None:
+    if not out.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, f"there is no folder {out.parent}")
     handle, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     os.close(handle)
     part = Path(name)

@@ -16,10 +16,10 @@ from pipelines.commands.options import home_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of to the screen.")
 @home_option
 def command(query: str | None, form: str, out: Path | None, home_path: str | None) -> int:
-    """Run one QUERY (or read it from standard input) against the published warehouse."""
+    """Run one QUERY (or read it from standard input) against the published warehouse. It only reads."""
     import duckdb
 
-    from pipelines.reader import connect, write_result
+    from pipelines.reader import connect, only_query, write_result
     from warehouse.home import Home
 
     text = query if query and query != "-" else sys.stdin.read()
@@ -29,7 +29,7 @@ def command(query: str | None, form: str, out: Path | None, home_path: str | Non
         raise click.UsageError("--format parquet needs --out FILE")
     with connect(Home.at(home_path)) as con:
         try:
-            write_result(con, text, form, out)
+            write_result(con, only_query(con, text), form, out)
         except duckdb.Error as error:
             click.echo(f"almanac: {' '.join(str(error).split())}", err=True)
             return 2

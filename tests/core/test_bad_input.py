@@ -176,6 +176,64 @@ def test_sql_cannot_write(almanac: Console, home: Path) -> None:
     assert "read-only" in one_line(answer)
 
 
+@pytest.fixture
+def asked(home: Path) -> Path:
+    """A home whose published file can be asked."""
+    import duckdb
+
+    with duckdb.connect(str(home / "warehouse.duckdb")) as con:
+        con.execute("create schema ops; create table ops.build (build_id text)")
+    return home
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("select 1; select 2", "one query, and this text holds 2"),
+        ("/* only a remark */", "no query given"),
+        ("copy (select 1) to '{file}'", "--out FILE"),
+        ("explain analyze copy (select 1) to '{file}'", "--out FILE"),
+        ("EXPLAIN (analyze) copy (select 1) to '{file}'", "--out FILE"),
+        ("export database '{file}'", "almanac export"),
+        ("attach '{file}'", "not ATTACH"),
+        ("create temp table a as select 1", "not CREATE"),
+    ],
+)
+def test_sql_takes_one_query_and_writes_no_file(
+    almanac: Console, asked: Path, tmp_path: Path, query: str, says: str
+) -> None:
+    file = tmp_path / "written"
+    answer = almanac("sql", query.format(file=file), "--home", asked)
+    assert answer.code == 2
+    assert says in one_line(answer)
+    assert answer.out == ""
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["select 1;", "from range(2)", "show all tables", "explain analyze select 1", "pragma version", "summarize select 1",
+     "with a as (select 1 as b) select b from a", "pivot (select 1 as a, 2 as b) on a using sum(b)", "values (1)"],
+)  # fmt: skip
+def test_sql_takes_every_kind_of_query(almanac: Console, asked: Path, query: str) -> None:
+    answer = almanac("sql", query, "--home", asked)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_place_that_cannot_be_written_is_named_as_given(
+    almanac: Console, asked: Path, tmp_path: Path, form: str
+) -> None:
+    out = tmp_path / "nowhere" / "x"
+    answer = almanac("sql", "select 1", "--format", form, "--out", out, "--home", asked)
+    assert answer.code == 2
+    assert (
+        one_line(answer)
+        == f"almanac: cannot write {out}: there is no folder {out.parent}; choose another place with --out"
+    )
+
+
 def test_json_output_is_json(almanac: Console, home: Path) -> None:
     import duckdb
 
