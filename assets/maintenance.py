@@ -22,7 +22,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import RemoveAction
 from sqlmodel import SQLModel
 
-from assets.telemetry_files import Written, remove_files, write_files
+from assets.telemetry_files import Written, remove_files, remove_unnamed, write_files
 from assets.telemetry_order import IDENTITY
 from warehouse.errors import WarehouseError
 from warehouse.faults import fault_point
@@ -132,7 +132,7 @@ def _compact_day(lake: Lake, day: dt.date, done: Kept, *, most_rows: int | None 
             _take_back(parts)
             return
     except BaseException:
-        _take_back(parts)
+        remove_unnamed(lake, GpuSample, parts)
         raise
     done.files_before += files.height
     done.files_after += sum(len(p.paths) for p in parts)

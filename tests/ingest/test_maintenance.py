@@ -106,6 +106,27 @@ def test_a_compaction_that_another_load_overtook_leaves_everything_as_it_is(
     assert len(on_disk) == len(files(house)) == 5
 
 
+@pytest.mark.parametrize("after_the_commit", [True, False])
+def test_an_interruption_around_the_commit_loses_no_row(
+    house: Home, monkeypatch: pytest.MonkeyPatch, after_the_commit: bool
+) -> None:
+    before = samples(house)
+    exchange = maintenance._exchange  # noqa: SLF001 - the interruption comes within the call
+
+    def interrupted(*given: object) -> bool:
+        if after_the_commit:
+            assert exchange(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(maintenance, "_exchange", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            maintain(house, today=AFTER)
+    assert samples(house).equals(before)
+    on_disk = list(Lake(house.lake).path(GpuSample).rglob("*.parquet"))
+    assert len(on_disk) == (5 if after_the_commit else 4)  # those replaced go with the next vacuum
+
+
 def test_vacuum_spares_a_week_and_what_the_published_file_names(house: Home) -> None:
     publish_home(house)
     before = fingerprint(house.database)["telemetry.gpu_samples"]
