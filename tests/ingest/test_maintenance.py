@@ -111,7 +111,7 @@ def test_an_interruption_around_the_commit_loses_no_row(
     house: Home, monkeypatch: pytest.MonkeyPatch, after_the_commit: bool
 ) -> None:
     before = samples(house)
-    exchange = maintenance._exchange  # noqa: SLF001 - the interruption comes within the call
+    exchange = maintenance._exchange
 
     def interrupted(*given: object) -> bool:
         if after_the_commit:
