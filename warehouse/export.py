@@ -6,6 +6,8 @@ Belongs here: copying tables and views into files. Does not belong here: what is
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -15,13 +17,15 @@ from warehouse.errors import WarehouseError
 from warehouse.home import Home
 from warehouse.publish import SCHEMAS, STORAGE_VERSION
 
+ONE_FILE_A_TABLE = ("parquet", "csv")
 XLSX_MAX_ROWS = 1_048_575
 
 
-def export(home: Home, folder: Path, form: str, *, everything: bool = False) -> list[Path]:
+def export(home: Home, folder: Path, form: str, *, everything: bool = False, overwrite: bool = False) -> list[Path]:
     """Write every table and view into `folder`; returns the files. Raises `WarehouseError`.
 
-    Rows of sources whose licence does not allow giving them to others are left out unless `everything`.
+    Rows of sources whose licence does not allow giving them to others are left out unless `everything`. Files that
+    are there already are replaced, each whole, only with `overwrite`.
     """
     published = home.published()
     try:
@@ -34,13 +38,39 @@ def export(home: Home, folder: Path, form: str, *, everything: bool = False) -> 
         con.execute(f"attach {quoted(str(published))} as published (read_only)")
         names = _tables(con)
         selects = {n: _select(con, n, everything=everything) for n in names}
-        match form:
-            case "duckdb":
-                return [_duckdb(con, folder, selects)]
-            case "xlsx":
-                return [_workbook(con, folder, selects)]
-            case _:
-                return [_file(con, folder, n, s, form) for n, s in selects.items()]
+        files = {n: folder / f"{n}.{form}" for n in names} if form in ONE_FILE_A_TABLE else {}
+        whole = folder / f"warehouse.{form}"
+        _may_write(home, list(files.values()) or [whole], overwrite=overwrite)
+        try:
+            for name, file in files.items():
+                _whole(file, partial(_file, con, selects[name], form))
+            if not files:
+                _whole(whole, partial(_duckdb if form == "duckdb" else _workbook, con, selects))
+        except duckdb.Error as error:
+            raise WarehouseError(f"cannot export to {folder}: {' '.join(str(error).split())[:300]}") from error
+    return list(files.values()) or [whole]
+
+
+def _may_write(home: Home, files: list[Path], *, overwrite: bool) -> None:
+    there = [f for f in files if f.exists()]
+    if any(f.resolve() == home.database.resolve() for f in there):
+        raise WarehouseError(f"{home.database} is the published file itself; choose another place with --to")
+    if there and not overwrite:
+        more = f", and {len(there) - 1} more" if len(there) > 1 else ""
+        raise WarehouseError(
+            f"{there[0]} is there already{more}; replace with --overwrite, or choose another place with --to"
+        )
+
+
+def _whole(target: Path, write: Callable[[Path], None]) -> None:
+    """Write beside the target and move into place, so that nobody reads a part."""
+    part = target.with_name(f".{os.getpid()}-{target.name}")
+    part.unlink(missing_ok=True)
+    try:
+        write(part)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _tables(con: duckdb.DuckDBPyConnection) -> list[str]:
@@ -61,11 +91,8 @@ def _select(con: duckdb.DuckDBPyConnection, name: str, *, everything: bool) -> s
     return f"{select} where source not in (select source from published.ops.sources where not may_republish)"
 
 
-def _duckdb(con: duckdb.DuckDBPyConnection, folder: Path, selects: dict[str, str]) -> Path:
-    target = folder / "warehouse.duckdb"
-    part = folder / f".warehouse-{os.getpid()}.duckdb"
-    part.unlink(missing_ok=True)
-    con.execute(f"attach {quoted(str(part))} as copy (storage_version {quoted(STORAGE_VERSION)})")
+def _duckdb(con: duckdb.DuckDBPyConnection, selects: dict[str, str], path: Path) -> None:
+    con.execute(f"attach {quoted(str(path))} as copy (storage_version {quoted(STORAGE_VERSION)})")
     for schema in SCHEMAS:
         con.execute(f"create schema copy.{schema}")
     for name, select in selects.items():
@@ -78,8 +105,6 @@ def _duckdb(con: duckdb.DuckDBPyConnection, folder: Path, selects: dict[str, str
     con.execute("create view ops.about as select *, cast(null as boolean) as is_stale from ops.build")
     con.execute("use memory")
     con.execute("detach copy")
-    part.replace(target)
-    return target
 
 
 def _comments(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str | None, str]]:
@@ -94,18 +119,15 @@ def _comments(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str | None
     return rows
 
 
-def _file(con: duckdb.DuckDBPyConnection, folder: Path, name: str, select: str, form: str) -> Path:
-    path = folder / f"{name}.{form}"
+def _file(con: duckdb.DuckDBPyConnection, select: str, form: str, path: Path) -> None:
     options = "format parquet, compression zstd" if form == "parquet" else "format csv, header"
     con.execute(f"copy ({select}) to {quoted(str(path))} ({options})")
-    return path
 
 
-def _workbook(con: duckdb.DuckDBPyConnection, folder: Path, selects: dict[str, str]) -> Path:
+def _workbook(con: duckdb.DuckDBPyConnection, selects: dict[str, str], path: Path) -> None:
     """One sheet a table. Text is written as text: a cell that starts with `=` must not become a formula."""
     import xlsxwriter
 
-    path = folder / "warehouse.xlsx"
     options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     with xlsxwriter.Workbook(path, options) as book:
         for name, select in selects.items():
@@ -117,7 +139,6 @@ def _workbook(con: duckdb.DuckDBPyConnection, folder: Path, selects: dict[str, s
                 for values in rows[: XLSX_MAX_ROWS - row]:
                     row += 1
                     sheet.write_row(row, 0, [_cell(v) for v in values])
-    return path
 
 
 def _cell(value: object) -> object:

@@ -13,14 +13,15 @@ from pipelines.commands.options import home_option
 @click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path("almanac-export"))
 @click.option("--format", "form", type=click.Choice(["duckdb", "parquet", "csv", "xlsx"]), default="duckdb")
 @click.option("--all", "everything", is_flag=True, help="Include sources whose licence forbids giving rows to others.")
+@click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
 @home_option
-def command(folder: Path, form: str, everything: bool, home_path: str | None) -> int:
+def command(folder: Path, form: str, everything: bool, overwrite: bool, home_path: str | None) -> int:
     """Write tables as one DuckDB file, as Parquet or CSV files, or as one workbook. Raw samples are copied too."""
     from pipelines.progress import told
     from warehouse.export import export
     from warehouse.home import Home
 
     with told("exporting"):
-        written = export(Home.at(home_path), folder, form, everything=everything)
+        written = export(Home.at(home_path), folder, form, everything=everything, overwrite=overwrite)
     click.echo(f"{len(written)} files in {folder}")
     return 0

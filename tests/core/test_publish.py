@@ -156,6 +156,26 @@ def test_export_leaves_out_what_may_not_be_given_to_others(at: Home, tmp_path: P
     assert len((tmp_path / "out" / "market.financials.csv").read_text().splitlines()) == 1
 
 
+@pytest.mark.parametrize(("form", "name"), [("duckdb", "warehouse.duckdb"), ("csv", "market.financials.csv")])
+def test_export_replaces_files_only_when_told(at: Home, tmp_path: Path, form: str, name: str) -> None:
+    mine = tmp_path / name
+    mine.write_text("mine")
+    with pytest.raises(WarehouseError, match=f"{name} is there already; replace with --overwrite"):
+        export(at, tmp_path, form)
+    assert mine.read_text() == "mine"
+    assert [p.name for p in tmp_path.glob(f"*.{form}")] == [name]
+    assert mine in export(at, tmp_path, form, overwrite=True)
+    assert mine.read_bytes() != b"mine"
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_export_never_replaces_the_published_file(at: Home) -> None:
+    before = at.database.read_bytes()
+    with pytest.raises(WarehouseError, match="is the published file itself"):
+        export(at, at.root, "duckdb", overwrite=True)
+    assert at.database.read_bytes() == before
+
+
 def test_a_failing_mart_leaves_the_last_file(at: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     before = at.database.read_bytes()
     bad = Mart("bad", "m", "g", ("k",), (), {}, "select no_such_column from market.financials")
