@@ -2,23 +2,34 @@
 
 Belongs here: copying whole files so that a crash at any step repeats the step. Does not belong here: writing
 segments, landing them. A segment is removed at the near end only when it is known to be whole at the far end: its
-length and its seal, which carries the checksum of all of it, are read back there.
+length and its seal, which carries the checksum of all of it, are read back there. On the way home that checksum is
+computed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import mmap
 import os
+import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol, TypeVar
 
 from sources.base import AlmanacError
-from sources.telemetry.spool_format import SEAL
+from sources.telemetry.spool_format import SEAL, read_seal
 
 SUFFIX: Final = ".seg"
+_METADATA_SERVICE: Final = "169.254.169.254"  # asked by S3 and Google clients when the environment holds no credentials
+_REFUSED: Final = re.compile(r"\b40[13] (Unauthorized|Forbidden)")
+# How long it took and how often it was tried, and the XML around an answer: what went wrong stands behind them.
+_NOISE: Final = re.compile(
+    r" in [\d.]+[µm]?s(, after \d+ retries, max_retries: \d+, retry_timeout: \d+s)?(?= )|<\?xml.*"
+)
 T = TypeVar("T")
 
 
@@ -60,7 +71,7 @@ def place_of(url: str) -> Place:
             Path(url.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
         return ObjectStore(from_url(url))
     except (BaseError, OSError, ValueError) as error:
-        raise ShipError(f"{url} is no place to ship to: {' '.join(str(error).split())[:200]}") from None
+        raise ShipError(f"{url} is no place to ship to: {_first_words(error)}") from None
 
 
 def ship(spool: Path, place: Place, notify: Callable[[str], None] = lambda _line: None) -> Shipped:
@@ -86,12 +97,14 @@ def collect_from(place: Place, inbox: Path) -> Shipped:
     done = Shipped()
     inbox.mkdir(parents=True, exist_ok=True)
     for name in sorted(_asked(lambda: list(place.names()))):
-        part, target = inbox / f"{name}.part", inbox / name
+        # Nodes may ship to prefixes of their own; a segment's name tells them apart.
+        local = PurePosixPath(name).name
+        part, target = inbox / f"{local}.part", inbox / local
         wanted = _asked(partial(place.ending, name))
         if target.exists() and _ending(target) == wanted:
             done.known += 1
         else:
-            _asked(partial(place.get, name, part))
+            _asked(partial(_fetch, place, name, part))
             _flush(part)
             if _ending(part) != wanted:
                 part.unlink(missing_ok=True)
@@ -100,6 +113,16 @@ def collect_from(place: Place, inbox: Path) -> Shipped:
             done.moved += 1
         _asked(partial(place.remove, name))
     return done
+
+
+def _fetch(place: Place, name: str, part: Path) -> None:
+    """A copy whose checksum holds; one that is damaged there already is taken as it is, which two equal copies show."""
+    place.get(name, part)
+    if not _holds(part):
+        first = _digest(part)
+        place.get(name, part)
+        if not _holds(part) and _digest(part) != first:
+            raise ShipError(f"{name} is damaged on the way; it stays where it was: look at the network")
 
 
 class Folder:
@@ -166,6 +189,23 @@ def _ending(path: Path) -> tuple[int, bytes]:
         return size, file.read()
 
 
+def _holds(path: Path) -> bool:
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as body:
+            seal = read_seal(body)
+            if seal is None:
+                return False
+            with memoryview(body) as view:
+                return seal.holds(zlib.crc32(view[: seal.length]))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _flush(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -177,4 +217,19 @@ def _asked(call: Callable[[], T]) -> T:
     except ShipError:
         raise
     except Exception as error:  # each store has errors of its own
-        raise ShipError(f"the inbox cannot be reached: {' '.join(str(error).split())[:200]}") from error
+        raise ShipError(f"{_what_is_wrong(error)}: {_first_words(error)}") from error
+
+
+def _what_is_wrong(error: Exception) -> str:
+    """Store clients tell each trouble in another way; what a person can do about it comes first."""
+    kind, text = type(error).__name__, str(error)
+    if _METADATA_SERVICE in text:
+        return "no credentials for the inbox: set those of its store, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or _REFUSED.search(text):
+        return "the inbox refuses these credentials: check key, region and what they may do"
+    return "the inbox cannot be reached"
+
+
+def _first_words(error: Exception) -> str:
+    words = " ".join(str(error).split("Debug source", 1)[0].split())
+    return _NOISE.sub("", words)[:300]
