@@ -46,12 +46,15 @@ def _packages() -> Iterator[Finding]:
 
 
 def _home(home: Home) -> Iterator[Finding]:
-    try:
-        home.prepare()
-    except WarehouseError as error:
-        yield Finding("bad", "home", str(error))
-        return
-    yield Finding("ok", "home", str(home.root))
+    if home.root.is_dir():
+        try:
+            home.prepare()
+        except WarehouseError as error:
+            yield Finding("bad", "home", str(error))
+            return
+        yield Finding("ok", "home", str(home.root))
+    else:
+        yield Finding("note", "home", f"{home.root} does not exist; the first `almanac run` or `load` makes it")
     free = home.free_bytes()
     state = "ok" if free > LOW_DISK_BYTES else "bad"
     yield Finding(state, "disk", f"{free / 1e9:.0f} GB free" + ("" if state == "ok" else "; free some space"))

@@ -87,5 +87,6 @@ class Home:
         return self.database
 
     def free_bytes(self) -> int:
-        """Free space on the disk that holds the home."""
-        return shutil.disk_usage(self.root).free
+        """Free space on the disk that holds the home, or that it would be made on."""
+        place = next(p for p in (self.root, *self.root.parents) if p.exists())
+        return shutil.disk_usage(place).free

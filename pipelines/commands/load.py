@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -49,10 +50,15 @@ def command(
         raise click.UsageError(f"{missing[0]} does not exist")
     options = {"round": round_name, "cluster": cluster, "node": node, "observed_at": _instant(observed_at)}
     given = {k: v for k, v in options.items() if v} | dict(map(_pair, more))
+    documents = source.read(list(paths), given)
+    first = next(documents, None)  # a wrong call fails here, before a home is made
+    if first is None:
+        click.echo(f"{source.name}: 0 documents\n  no documents found in the paths")
+        return 1
     home = Home.at(home_path).prepare()
     with told(f"loading {source.name}"):
         ensure_reference(home, but=source.name)
-        report = receive(home, source, source.read(list(paths), given))
+        report = receive(home, source, chain((first,), documents))
         if "market.gpu_offers" in source.tables and report.rows_landed:
             refresh_prices(home)
         if "telemetry.gpu_samples" in source.tables and report.rows_landed:
@@ -63,7 +69,7 @@ def command(
     _show(report)
     refused = sum(one.counts.rejected for one in report.landed)
     # A document that another process landed meanwhile reads nothing here, and is no failure.
-    idle = report.failed or refused or report.dismissed or not report.received
+    idle = report.failed or refused or report.dismissed
     nothing = not report.rows_landed and not report.rows_known and idle
     return 1 if nothing else 0
 
@@ -108,7 +114,7 @@ def _show(report: object) -> None:
     for line in report.complaints():
         click.echo(f"almanac: {' '.join(line.split())}", err=True)
     if not report.landed and not report.unreadable and not report.still_blocked and not report.dismissed:
-        click.echo("  everything in them was already there" if report.received else "  no documents found in the paths")
+        click.echo("  everything in them was already there")
     elif not any(one.counts.read for one in report.landed) and not any(report.complaints()):
         click.echo("  no new row: they hold none for this source, or another process landed them meanwhile")
 

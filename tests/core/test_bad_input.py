@@ -290,3 +290,32 @@ def test_load_says_why_rows_were_refused(almanac: Console, home: Path, tmp_path:
     answer = almanac("load", "sec-tsmc-revenue", tmp_path / "tsm-revenue20260910x6k.htm", "--home", home)
     assert answer.code == 1
     assert "refused 1 by monthly_revenue: it holds no table; give the report as HTML" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "more"),
+    [
+        ("no-such-source", "x.json", ()),
+        ("sec-companyfacts", "missing.json", ()),
+        ("sec-companyfacts", "x.json", ("--observed-at", "yesterday")),
+        ("sec-companyfacts", "x.json", ("-o", "nothing")),
+        ("curated", "x.json", ()),
+        ("mlperf-inference", "x.json", ()),
+        ("sec-release", "empty", ()),
+    ],
+)
+def test_a_wrong_load_makes_no_home(
+    almanac: Console, tmp_path: Path, source: str, name: str, more: tuple[str, ...]
+) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    (tmp_path / "empty").mkdir()
+    home = tmp_path / "home"
+    assert almanac("load", source, tmp_path / name, *more, "--home", home).code in (1, 2)
+    assert not home.exists()
+
+
+def test_doctor_looks_and_makes_nothing(almanac: Console, tmp_path: Path) -> None:
+    answer = almanac("doctor", "--home", tmp_path / "home")
+    assert answer.code == 0
+    assert f"note  home: {tmp_path / 'home'} does not exist" in answer.out
+    assert not (tmp_path / "home").exists()
