@@ -5,7 +5,8 @@ Belongs here: whether it is there already. Does not belong here: its numbers (`s
 
 from __future__ import annotations
 
-from sources.telemetry.synthetic import Plan, write
+from sources.telemetry.synthetic import write
+from sources.telemetry.synthetic_plan import Plan
 from warehouse.home import Home
 from warehouse.lake import Lake
 from warehouse.schema.telemetry import GpuSample

@@ -34,7 +34,8 @@ from sources.telemetry.spool_format import (
     frame,
     header_payload,
 )
-from sources.telemetry.synthetic import ACCELERATOR, Plan, ticks
+from sources.telemetry.synthetic import ACCELERATOR, ticks
+from sources.telemetry.synthetic_plan import Plan
 
 TEMPLATE = Plan(cluster="bulk", nodes=1)
 

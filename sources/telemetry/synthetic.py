@@ -1,39 +1,33 @@
 """A made-up H100 cluster, written through the real spool: what a home without GPUs shows, marked as synthetic.
 
-Belongs here: the numbers and their story. Does not belong here: incidents and records (`synthetic_story.py`),
-the spool. Deterministic: one plan gives the same segments, byte for byte.
+Belongs here: the readings of its boards. Does not belong here: jobs (`synthetic_jobs.py`), incidents and records
+(`synthetic_story.py`), the spool. Deterministic: one plan gives the same segments, byte for byte.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
 from sources.telemetry.spool import SpoolWriter
 from sources.telemetry.spool_format import Slot
 from sources.telemetry.synthetic_failures import outages
-from sources.telemetry.synthetic_story import (
-    HBM_ERROR,
-    LOST,
-    THROTTLED,
-    records,
-)
+from sources.telemetry.synthetic_jobs import on_node
+from sources.telemetry.synthetic_pace import Pace, paces
+from sources.telemetry.synthetic_plan import KINDS, Plan
+from sources.telemetry.synthetic_story import HBM_ERROR, LOST, THROTTLED, records
 
-Kind = Literal["idle", "resident", "training", "inference"]
-KINDS: Final[tuple[Kind, ...]] = ("idle", "resident", "training", "inference")
+Floats = np.ndarray[Any, Any]
 ACCELERATOR: Final = "nvidia-h100-sxm5-80gb"
 POWER_LIMIT_W: Final = 700.0
 MEMORY_TOTAL_BYTES: Final = 81559 << 20  # what the driver reports for an 80 GB H100 SXM
 CHECKPOINT_EVERY_S: Final = 1800
 CHECKPOINT_LASTS_S: Final = 60
 _CHUNK_TICKS: Final = 4096
-_DAY_S: Final = 86_400
 
 # kind: mean, spread · power in W (idle 65.7 to 68.7 W and 113.6 W with a model resident were read on real boards)
 _POWER_W: Final = {"idle": (67.2, 0.5), "resident": (113.6, 1.0), "training": (635.0, 18.0), "inference": (330.0, 45.0)}
@@ -44,72 +38,6 @@ _DRAM: Final = {"idle": (0.0, 0.0), "resident": (0.0, 0.0), "training": (0.46, 0
 _MEMORY_USED: Final = {"idle": 0.005, "resident": 0.83, "training": 0.93, "inference": 0.88}
 _NVLINK_BYTES_PER_S: Final = {"idle": 0, "resident": 0, "training": 62e9, "inference": 9e9}
 _PCIE_BYTES_PER_S: Final = {"idle": 2e4, "resident": 2e4, "training": 1.6e9, "inference": 7e8}
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Size and window of a synthetic cluster."""
-
-    cluster: str = "synthetic-demo"
-    nodes: int = 2
-    gpus: int = 8
-    start_at: dt.datetime = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
-    seconds: int = _DAY_S
-    interval_s: float = 30.0
-    seed: int = 20261101
-
-    def node(self, number: int) -> str:
-        return f"demo-{number + 1:04d}"
-
-    def gpu_uuid(self, node: int, gpu: int) -> str:
-        return f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{self.cluster}/{node}/{gpu}')}"
-
-    @property
-    def start_us(self) -> int:
-        return int(self.start_at.timestamp()) * 1_000_000
-
-    @property
-    def ticks(self) -> int:
-        return int(self.seconds / self.interval_s)
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """What a node did from second `from_s` to `to_s` of the plan; a job with one name may span nodes and attempts."""
-
-    node: int
-    from_s: float
-    to_s: float
-    kind: Kind
-    job_id: str | None = None
-    attempt: int = 1
-
-
-# hour from, hour to, kind, job, attempt; even nodes follow the first day, odd nodes the second
-_DAYS: Final[tuple[tuple[tuple[float, float, Kind, str | None, int], ...], ...]] = (
-    (
-        (0, 6.5, "training", "1001", 1),
-        (7, 14, "training", "1002", 1),
-        (15.25, 20, "training", "1002", 2),
-        (20, 22, "resident", "1003", 1),
-    ),
-    (
-        (0, 6, "inference", "1000", 1),
-        (7, 14, "training", "1002", 1),
-        (15.25, 20, "training", "1002", 2),
-        (20, 24, "inference", "1004", 1),
-    ),
-)
-
-
-def phases(plan: Plan) -> Iterator[Phase]:
-    """Every busy phase of every node, in order; between them the node is idle."""
-    for node in range(plan.nodes):
-        for day in range(-(-plan.seconds // _DAY_S)):
-            for begin, end, kind, job, attempt in _DAYS[node % len(_DAYS)]:
-                from_s, to_s = day * _DAY_S + begin * 3600, min(day * _DAY_S + end * 3600, plan.seconds)
-                if from_s < to_s:
-                    yield Phase(node, from_s, to_s, kind, job and f"{job}-{day}-{node // 2}", attempt)
 
 
 def write(plan: Plan, directory: Path | str, *, segment_seconds: float = 21_600.0) -> int:
@@ -152,8 +80,8 @@ def ticks(plan: Plan, node: int) -> Iterator[tuple[int, list[tuple[str, dict[str
     for begin in range(0, plan.ticks, _CHUNK_TICKS):
         count = min(_CHUNK_TICKS, plan.ticks - begin)
         seconds = (begin + np.arange(count)) * plan.interval_s
-        kinds = _kinds(plan, node, seconds)
-        chunks = [board.read(seconds, kinds) for board in boards]
+        kinds, slow = _kinds(plan, node, seconds), paces(plan, node, seconds)
+        chunks = [board.read(seconds, kinds[gpu], slow.get(gpu)) for gpu, board in enumerate(boards)]
         names = tuple(chunks[0][0])
         columns = [list(zip(*(values[name].tolist() for name in names), strict=True)) for values, _ in chunks]
         absent = [gone.tolist() for _, gone in chunks]
@@ -166,11 +94,13 @@ def ticks(plan: Plan, node: int) -> Iterator[tuple[int, list[tuple[str, dict[str
             yield plan.start_us + round(second * 1e6), rows
 
 
-def _kinds(plan: Plan, node: int, seconds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    kinds = np.zeros(len(seconds), np.int8)
-    for phase in phases(plan):
-        if phase.node == node:
-            kinds[(seconds >= phase.from_s) & (seconds < phase.to_s)] = KINDS.index(phase.kind)
+def _kinds(plan: Plan, node: int, seconds: Floats) -> Floats:
+    """What each board (rows) does at each second (columns), as a place in KINDS."""
+    kinds = np.zeros((plan.gpus, len(seconds)), np.int8)
+    for one in on_node(plan, node):
+        begin, end = np.searchsorted(seconds, (one.from_s, one.to_s))
+        if begin < end:
+            kinds[one.nodes[node], begin:end] = KINDS.index(one.kind)
     return kinds
 
 
@@ -182,27 +112,30 @@ class _Board:
         self._random = np.random.default_rng((plan.seed, node, gpu))
         self._place = (node, gpu)
         self._outages = outages(plan, node, gpu)
+        self._is_demo = plan.workload == "demo"
         self._bias = 1.0 + self._random.uniform(-0.015, 0.015)  # boards of one model differ a little
         self._counters: dict[str, float] = {"energy": float(self._random.integers(1, 10**9))}
 
-    def read(
-        self, seconds: np.ndarray[Any, Any], kinds: np.ndarray[Any, Any]
-    ) -> tuple[dict[str, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    def read(self, seconds: Floats, kinds: Floats, pace: Pace | None) -> tuple[dict[str, Floats], Floats]:
         """Columns of the given seconds (a value each), and where the board was lost."""
         n = len(seconds)
-        hot = (self._place == THROTTLED[:2]) & (seconds >= THROTTLED[2]) & (kinds == KINDS.index("training"))
-        saving = (kinds == KINDS.index("training")) & (seconds % CHECKPOINT_EVERY_S < CHECKPOINT_LASTS_S)
-        gone = (self._place == LOST[:2]) & (seconds >= LOST[2]) & (seconds < LOST[3])
+        is_training = kinds == KINDS.index("training")
+        hot = self._meets(THROTTLED) & (seconds >= THROTTLED[2]) & is_training
+        saving = is_training & (seconds % CHECKPOINT_EVERY_S < CHECKPOINT_LASTS_S)
+        gone = self._meets(LOST) & (seconds >= LOST[2]) & (seconds < LOST[3])
         for from_s, to_s in self._outages:
             gone |= (seconds >= from_s) & (seconds < to_s)
         slow = np.where(hot, 0.72, 1.0) * np.where(saving, 0.05, 1.0)
         power = self._draw(_POWER_W, kinds) * self._bias * np.where(hot, 0.8, 1.0)
         power = np.clip(np.where(saving, 190.0 + power * 0.02, power), 60.0, POWER_LIMIT_W + 12)
-        broken = (self._place == HBM_ERROR[:2]) & (seconds >= HBM_ERROR[2])
+        if pace is not None:
+            power = pace.power(power)
+        broken = self._meets(HBM_ERROR) & (seconds >= HBM_ERROR[2])
         temperature = np.round(24.5 + 0.06 * power + np.where(hot, 24.0, 0.0)).astype(np.int64)
         busy = kinds >= KINDS.index("training")
         clock = np.where(hot, 1410, np.where(busy, 1980, 345))
-        nvlink = self._grow("nvlink", _per_kind(_NVLINK_BYTES_PER_S, kinds) * slow, gone).astype(np.int64)
+        moved = _per_kind(_NVLINK_BYTES_PER_S, kinds) * slow
+        nvlink = self._grow("nvlink", moved if pace is None else moved * pace.share, gone).astype(np.int64)
         pcie = self._grow("pcie", _per_kind(_PCIE_BYTES_PER_S, kinds), gone).astype(np.int64)
         capped = (power > POWER_LIMIT_W - 8) & ~hot
         values = {
@@ -246,19 +179,23 @@ class _Board:
             "remap_failed": np.zeros(n, np.int64),
             "recovery_action": np.where(broken, 1, 0),
         }
+        if pace is not None:
+            pace.change(values)
         return values, gone
 
-    def _draw(self, table: dict[str, tuple[float, float]], kinds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _meets(self, incident: tuple[int, ...]) -> bool:
+        """Is this the board of one of the demonstration's fixed incidents?"""
+        return self._is_demo and self._place == incident[:2]
+
+    def _draw(self, table: dict[str, tuple[float, float]], kinds: Floats) -> Floats:
         mean = np.array([table[kind][0] for kind in KINDS])[kinds]
         spread = np.array([table[kind][1] for kind in KINDS])[kinds]
-        drawn: np.ndarray[Any, Any] = mean + spread * self._random.standard_normal(len(kinds))
+        drawn: Floats = mean + spread * self._random.standard_normal(len(kinds))
         return drawn
 
-    def _grow(self, name: str, per_second: np.ndarray[Any, Any], gone: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _grow(self, name: str, per_second: Floats, gone: Floats) -> Floats:
         """A counter: it stands still while the board is lost, and starts again at 0 when it returns."""
-        total: np.ndarray[Any, Any] = self._counters.get(name, 0.0) + np.cumsum(
-            np.where(gone, 0.0, per_second) * self._interval
-        )
+        total: Floats = self._counters.get(name, 0.0) + np.cumsum(np.where(gone, 0.0, per_second) * self._interval)
         lost = np.flatnonzero(gone)
         if lost.size:
             total[lost[-1] :] -= total[lost[-1]]
@@ -266,11 +203,11 @@ class _Board:
         return total
 
 
-def _share(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    share: np.ndarray[Any, Any] = np.round(np.clip(values, 0, 1), 4)
+def _share(values: Floats) -> Floats:
+    share: Floats = np.round(np.clip(values, 0, 1), 4)
     return share
 
 
-def _per_kind(table: dict[str, float], kinds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    each: np.ndarray[Any, Any] = np.array([table[kind] for kind in KINDS])[kinds]
+def _per_kind(table: dict[str, float], kinds: Floats) -> Floats:
+    each: Floats = np.array([table[kind] for kind in KINDS])[kinds]
     return each

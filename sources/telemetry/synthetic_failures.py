@@ -10,10 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from sources.telemetry.synthetic import Plan
+from sources.telemetry.synthetic_plan import Plan
 
 GPU_HOURS_PER_FAILURE: Final = 54 * 24 * 16384 / 419
 REPAIR_S: Final = (1800, 14_400)  # an hour or two, as operators tell it: our assumption, the table has none
@@ -78,7 +77,10 @@ def outages(plan: Plan, node: int, gpu: int) -> list[tuple[float, float]]:
 
 
 def failure_records(plan: Plan, node: int) -> Iterator[Told]:
-    """Events and node states of the failures: the node is drained until repaired."""
+    """Events of the failures and, in the demonstration, node states: the node is drained until repaired.
+
+    In a mixed workload the node's state follows from its jobs too, and is told with them.
+    """
     for failure in failures(plan, node):
         begin, end = (plan.start_us + round(s * 1e6) for s in (failure.from_s, failure.to_s))
         device = plan.gpu_uuid(node, failure.gpu)
@@ -101,6 +103,6 @@ def failure_records(plan: Plan, node: int) -> Iterator[Told]:
                 yield at, "gpu_event", event | {"occurred_at": at, "kind": kind, "event_id": kind, "severity": severity}
             why = {"from_at": begin, "to_at": end, "device": device, "table_name": "gpu_samples"}
             yield end, "null_reason", why | {"column_name": "*", "reason": "lost"}
-        for state, at in (("drain", begin), ("allocated", end)):
+        for state, at in (("drain", begin), ("allocated", end)) if plan.workload == "demo" else ():
             reason = failure.cause.name if state == "drain" else None
             yield at, "node_state", {"valid_from": at, "state": state, "reason": reason}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from assets.demo_jobs import log_payloads, runs, scheduler_payload
+from assets.demo_jobs import log_payloads, scheduler_payload
 from sources.jobs.slurm import SOURCE as SLURM
-from sources.telemetry.synthetic import Plan, phases
+from sources.telemetry.synthetic_jobs import attempts
+from sources.telemetry.synthetic_plan import Plan
 from sources.training_logs.source import SOURCE as LOGS
 
 PLAN = Plan()
-KNOWN = runs(PLAN)
+KNOWN = attempts(PLAN)
 
 
 def logs() -> pl.DataFrame:
@@ -25,7 +26,7 @@ def test_scheduler_records_cover_the_busy_phases():
     jobs, held = out.frames["raw.scheduler_jobs"], out.frames["raw.device_snapshots"]
     assert jobs["is_synthetic"].all()
     took = (jobs["ended_at"] - jobs["started_at"]).dt.total_seconds() * jobs["gpus_allocated"]
-    assert took.sum() == sum((p.to_s - p.from_s) * PLAN.gpus for p in phases(PLAN) if p.job_id)
+    assert took.sum() == 3600 * 8 * ((6.5 + 7 + 4.75 + 2) + (6 + 7 + 4.75 + 4))
     assert held.height == jobs["gpus_allocated"].sum()
     assert jobs.filter(pl.col("job_id") == "1002_0").select("attempt", "state").rows() == [
         (0, "node_fail"),
@@ -47,4 +48,4 @@ def test_the_second_attempt_runs_steps_again():
 
 def test_the_same_bytes_on_every_run():
     first = [p.sha256() for p in (scheduler_payload(PLAN, KNOWN), *log_payloads(PLAN, KNOWN))]
-    assert first == [p.sha256() for p in (scheduler_payload(PLAN, runs(PLAN)), *log_payloads(PLAN, runs(PLAN)))]
+    assert first == [p.sha256() for p in (scheduler_payload(PLAN, attempts(PLAN)), *log_payloads(PLAN, attempts(PLAN)))]

@@ -12,7 +12,8 @@ from assets.ingest import ingest
 from assets.ladder_lake import update_ladder
 from assets.rollup import roll_up
 from sources.registry import all_sources
-from sources.telemetry.synthetic import Plan, write
+from sources.telemetry.synthetic import write
+from sources.telemetry.synthetic_plan import Plan
 from warehouse.home import Home
 from warehouse.lake import Lake
 from warehouse.schema.ladder import LadderDay

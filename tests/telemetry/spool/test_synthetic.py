@@ -10,7 +10,8 @@ from assets.telemetry_clean import Cleaned, clean_segments
 from assets.telemetry_links import link_deltas
 from assets.telemetry_rollup import rollup_hours
 from sources.telemetry.segment import read_segments
-from sources.telemetry.synthetic import Plan, write
+from sources.telemetry.synthetic import write
+from sources.telemetry.synthetic_plan import Plan
 from sources.telemetry.synthetic_story import DECAYING, LOST, THROTTLED
 from warehouse.schema import tables
 from warehouse.schema.declare import bounds_of, key_of, lake_schema

@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from sources.telemetry.synthetic import Plan, ticks
+from sources.telemetry.synthetic import ticks
 from sources.telemetry.synthetic_failures import CAUSES, GPU_HOURS_PER_FAILURE, failure_records, failures, outages
+from sources.telemetry.synthetic_plan import Plan
 
 DAY_S = 86_400
 YEAR = Plan(nodes=512, seconds=365 * DAY_S)
