@@ -52,9 +52,8 @@ def _steps_covered(steps: pl.DataFrame) -> pl.DataFrame:
     """The usual distance of lines is the log interval; lines cut out of a log do not widen it."""
     distances = steps.get_column("steps_ahead").drop_nulls()
     usual = None if distances.is_empty() else int(distances.mode().sort()[0])
-    return steps.with_columns(
-        pl.min_horizontal("steps_ahead", pl.lit(usual, pl.Int64)).fill_null(usual).alias("steps_covered")
-    )
+    interval = pl.lit(usual, pl.Int64)  # null where the log has one line
+    return steps.with_columns(pl.min_horizontal("steps_ahead", interval).fill_null(interval).alias("steps_covered"))
 
 
 def _samples(steps: pl.DataFrame) -> pl.DataFrame:

@@ -173,6 +173,13 @@ def test_own_format_refuses_with_reasons():
     assert "ref.model_configs" not in out.frames
 
 
+def test_a_log_of_one_line_is_read():
+    body = b'{"event": "step", "step": 7, "at": "2026-11-01T00:00:10Z", "step_seconds": 9.8, "tokens": 1024}\n'
+    at = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
+    out = SOURCE.parse(Payload("training-log", "file:one.jsonl", at, "application/jsonl", body))
+    assert out.frames[STEPS].select("step", "steps_covered", "step_seconds").rows() == [(7, None, 9.8)]
+
+
 def test_a_report_without_a_step_is_refused():
     (reject,) = parsed(FIXTURES / "hf_stdout.log").rejects
     assert "names no step" in reject.reason
