@@ -29,10 +29,11 @@ class DcgmExporter(LocalInput):
     tables = EXPORTER_TABLES
 
     def parse(self, payload: Payload) -> Parsed:
-        """Rows of the telemetry tables; an answer with no series at all is a gap. Raises `ParseError`."""
+        """Rows of the telemetry tables; an answer that announces metrics and gives none is a gap. Raises `ParseError`.
+
+        An empty file is refused: nothing says that an exporter answered at all.
+        """
         where = Where.of(payload)
-        if not payload.read().strip():
-            return gap_frame(where, "the exposition")
         series, rejects = read_exposition(text_of(payload, "the exposition"))
         if not series.height and not rejects:
             return gap_frame(where, "the exposition")

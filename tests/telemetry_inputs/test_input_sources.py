@@ -27,9 +27,9 @@ NAMES = [
 def test_web_page_and_empty_file_are_refused(parse, name):
     with pytest.raises(ParseError, match="web page"):
         parse(name, "<!DOCTYPE html><html><body>503</body></html>")
-    if name != "dcgm-exporter":  # there an empty answer is a gap
-        with pytest.raises(ParseError, match="empty"):
-            parse(name, "")
+    for text in ("", " \n\n"):
+        with pytest.raises(ParseError, match="the file is empty; take the capture again"):
+            parse(name, text)
 
 
 @pytest.mark.parametrize(
