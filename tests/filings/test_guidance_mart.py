@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from filings.marts import as_known, financial, frame, guidance, published
+from sources.curated import SOURCE
 
 QUARTERS = {"FY25Q1": 13692, "FY25Q2": 17012, "FY25Q3": 19374, "FY25Q4": 22137}
 CASH = {"FY25Q1": 12941, "FY25Q2": 16538, "FY25Q3": 18829, "FY25Q4": 21383}
@@ -61,3 +63,72 @@ def test_a_day_before_the_last_revision():
     rows = at(build(), "2025-10-28")
     assert [r["high_usd"] / 1e9 for r in rows] == [65, 72, 72]
     assert rows[-1]["is_newest_statement"]
+
+
+WHOLE, NET = "capex_company_definition", "capex_net_of_proceeds"
+
+
+def amazon(*more, figures=()):
+    """Amazon for 2026: about 200 billion in the release of February, about 220 billion of cash on the call of July."""
+    given = [
+        guidance(entity="AMZN", metric=WHOLE, target_period="FY26", low=200, mid=200, high=200, known_at="2026-02-05"),
+        guidance(entity="AMZN", metric=NET, target_period="FY26", low=220, mid=220, high=220, known_at="2026-07-30"),
+        *more,
+    ]
+    return published(financials=frame([*figures, OTHER]), guidance=frame(given), names=("guidance_history",))
+
+
+OTHER = financial(entity="META", fiscal_period="FY25Q1", period_end="2025-03-31", known_at="2025-05-01", millions=12941)
+YEAR = financial(
+    entity="AMZN", metric=WHOLE, fiscal_period="FY26", period_basis="year", period_end="2026-12-31",
+    known_at="2027-02-04", millions=221000,
+)  # fmt: skip
+
+
+def standing(con, when):
+    columns = ("metric", "mid_usd", "is_newest_statement", "is_newest_of_metric", "newest_metric")
+    return [tuple(r[c] for c in columns) for r in at(con, when)]
+
+
+def test_a_statement_in_other_words_replaces_the_one_before():
+    con = amazon()
+    assert standing(con, "2026-06-01") == [(WHOLE, 200e9, True, True, WHOLE)]
+    assert standing(con, "2026-08-01") == [(WHOLE, 200e9, False, True, NET), (NET, 220e9, True, True, NET)]
+    assert {r["subject"] for r in at(con, "2026-08-01")} == {"capex"}
+
+
+def test_a_figure_does_not_make_an_old_statement_the_newest_again():
+    last = standing(amazon(figures=[YEAR]), "2027-03-01")
+    assert [(m, newest) for m, _, newest, *_ in last] == [(WHOLE, False), (NET, True)]
+
+
+def test_two_definitions_given_on_one_day_are_both_the_newest():
+    both = guidance(
+        entity="AMZN", metric="capex_cash_ppe", target_period="FY26", low=225, mid=225, high=225, known_at="2026-07-30"
+    )
+    rows = standing(amazon(both), "2026-08-01")
+    assert sorted((m, newest, named) for m, _, newest, _, named in rows) == [
+        ("capex_cash_ppe", True, "capex_cash_ppe"),
+        (WHOLE, False, NET),
+        (NET, True, NET),
+    ]
+
+
+def test_what_is_said_of_a_part_replaces_nothing():
+    part = guidance(
+        entity="AMZN", metric="capex_ai_data_centers", target_period="FY26", low=90, mid=90, high=90,
+        known_at="2026-08-05",
+    )  # fmt: skip
+    rows = {m: newest for m, _, newest, *_ in standing(amazon(part), "2026-09-01")}
+    assert rows == {WHOLE: False, NET: True, "capex_ai_data_centers": True}
+
+
+def test_the_shipped_facts_hold_one_current_figure_for_amazon_in_2026():
+    (payload,) = [p for p in SOURCE.fetch(None) if p.stream == "market.guidance"]
+    shipped = SOURCE.parse(payload).frames["market.guidance"].with_columns(source=pl.lit("curated"))
+    con = published(financials=frame([OTHER]), guidance=shipped, names=("guidance_history",))
+    current = con.execute(
+        "select metric, mid_usd from mart.guidance_history where is_latest and is_newest_statement "
+        "and entity = 'AMZN' and target_period = 'FY26'"
+    ).fetchall()
+    assert current == [(NET, 220e9)]

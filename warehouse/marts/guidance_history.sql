@@ -21,7 +21,10 @@
 -- column actual_usd: figure of the same metric and period, as known then; a year also as the sum of its four quarters [USD]
 -- column actual_position: below, within or above the range; null while there is no actual figure
 -- column actual_to_mid_ratio: actual against the midpoint, 0.02 is two percent above
--- column is_newest_statement: no later statement on this target was known then
+-- column subject: what is guided, whatever the definition: `capex` for every measure of the whole capital expenditure, else the metric
+-- column is_newest_statement: no later statement of the company on this subject and target was known then, in any definition
+-- column is_newest_of_metric: no later statement in the definition of this metric was known then
+-- column newest_metric: metric of the newest statement on this subject and target known then; another one where the company changed its wording
 -- column source: source of the statement
 -- column certainty: how sure a statement from a non-primary source is
 -- column source_url: link to the filing or page
@@ -34,7 +37,10 @@ with statements as (
         g.entity, g.metric, g.target_period, g.target_period_start, g.target_period_end, g.channel, g.low_usd,
         coalesce(g.mid_usd, (g.low_usd + g.high_usd) / 2) as mid_usd, g.high_usd, g.guidance_kind, g.definition, g.evidence,
         g.confidence, g.given_with_period, g.source, g.source_rank, g.certainty, g.source_url,
-        g.known_at as stated_known_at
+        g.known_at as stated_known_at,
+        -- A company that words its capital expenditure anew replaces its earlier figure for the same year; what it
+        -- says of a part of it (data centres for AI) does not.
+        case when g.metric like 'capex%' and g.metric <> 'capex_ai_data_centers' then 'capex' else g.metric end as subject
     from market.guidance as g
     where
         -- A transcription of what a better source said within the same days is not a statement of its own.
@@ -79,10 +85,41 @@ figures as (
         )
 ),
 
+-- When something became known that may change what stands in a row: a figure, or a statement on the subject.
 moments as (
-    select entity, metric, target_period, stated_known_at as moment from statements
+    select t.entity, t.metric, t.target_period, t.subject, s.stated_known_at as moment
+    from (select distinct entity, metric, target_period, subject from statements) as t
+    inner join statements as s
+        on t.entity = s.entity and t.subject = s.subject and t.target_period = s.target_period
     union
-    select entity, metric, target_period, known_at from figures
+    select t.entity, t.metric, t.target_period, t.subject, f.known_at
+    from (select distinct entity, metric, target_period, subject from statements) as t
+    inner join figures as f
+        on t.entity = f.entity and t.metric = f.metric and t.target_period = f.target_period
+),
+
+newest as (
+    select
+        m.entity, m.metric, m.target_period, m.moment,
+        max(s.stated_known_at) as subject_stated_known_at,
+        max(s.stated_known_at) filter (where s.metric = m.metric) as metric_stated_known_at,
+        -- Two definitions given at once are both the newest; then each row names its own.
+        coalesce(
+            max(s.metric) filter (where s.metric = m.metric and s.stated_known_at = m.newest_known_at),
+            max(s.metric) filter (where s.stated_known_at = m.newest_known_at)
+        ) as newest_metric
+    from (
+        select m.*, max(s.stated_known_at) as newest_known_at
+        from moments as m
+        inner join statements as s
+            on m.entity = s.entity and m.subject = s.subject and m.target_period = s.target_period
+            and s.stated_known_at <= m.moment
+        group by all
+    ) as m
+    inner join statements as s
+        on m.entity = s.entity and m.subject = s.subject and m.target_period = s.target_period
+        and s.stated_known_at <= m.moment
+    group by all
 ),
 
 known_figures as (
@@ -110,13 +147,15 @@ actuals as (
 states as (
     select
         o.*, m.moment, a.actual_usd,
-        o.stated_known_at = max(o.stated_known_at) over (
-            partition by o.entity, o.metric, o.target_period, m.moment
-        ) as is_newest_statement
+        o.stated_known_at = n.subject_stated_known_at as is_newest_statement,
+        o.stated_known_at = n.metric_stated_known_at as is_newest_of_metric,
+        n.newest_metric
     from ordered as o
     inner join moments as m
         on o.entity = m.entity and o.metric = m.metric and o.target_period = m.target_period
         and o.stated_known_at <= m.moment
+    inner join newest as n
+        on m.entity = n.entity and m.metric = n.metric and m.target_period = n.target_period and m.moment = n.moment
     left join actuals as a
         on o.entity = a.entity and o.metric = a.metric and o.target_period = a.target_period and m.moment = a.moment
 ),
@@ -124,9 +163,10 @@ states as (
 changes as (
     select *
     from states
-    qualify row(actual_usd, is_newest_statement) is distinct from lag(row(actual_usd, is_newest_statement)) over (
-        partition by entity, metric, target_period, channel, source, stated_known_at order by moment
-    )
+    qualify row(actual_usd, is_newest_statement, is_newest_of_metric, newest_metric)
+        is distinct from lag(row(actual_usd, is_newest_statement, is_newest_of_metric, newest_metric)) over (
+            partition by entity, metric, target_period, channel, source, stated_known_at order by moment
+        )
 )
 
 select
@@ -155,7 +195,10 @@ select
         else 'within'
     end as actual_position,
     actual_usd / nullif(mid_usd, 0) - 1 as actual_to_mid_ratio,
+    subject,
     is_newest_statement,
+    is_newest_of_metric,
+    newest_metric,
     source,
     certainty,
     source_url,
