@@ -76,11 +76,13 @@ def publish(home: Home, sources: pl.DataFrame, compute: Mapping[str, Compute]) -
                 qualified_name(SourceRecord): _with_freshness(lake, home, sources),
                 qualified_name(PayloadRecord): Archive(home.archive).everything(),
             }
+            con.execute("begin")  # a thousand comments: each would be a commit of its own
             for name, model in tables().items():
                 rows[name] = _publish_table(con, home, lake, model, authorities, compute, special.get(name))
             for mart in marts():
                 rows[f"mart.{mart.name}"] = _publish_mart(con, mart)
             _about(con, home, lake, build_id, now)
+            con.execute("commit")
             con.execute("checkpoint warehouse")
             con.execute("use memory")
             con.execute("detach warehouse")
