@@ -104,3 +104,21 @@ def test_offers_in_euro_use_the_rates_that_have_landed(at: Home) -> None:
     rows = Lake(at.lake).scan(GpuOffer).sort("sku").collect()
     assert rows["price_usd_per_gpu_hour"].to_list() == pytest.approx([2.73 * 1.2, 0.75 * 1.2])
     assert rows["fx_source"].to_list() == ["fx-ecb", "fx-ecb"]
+
+
+def _in_days(count: int) -> str:
+    return (dt.datetime.now(dt.UTC) + dt.timedelta(days=count)).date().isoformat()
+
+
+def test_a_list_that_speaks_of_the_future_lands_nothing(at: Home, tmp_path: Path) -> None:
+    report = _load(at, "gpu-prices/aws", _day(tmp_path / "lists", _in_days(3)))
+    assert "observed_in_the_future" in next(iter(report.complaints()))
+    assert _p5(at) == []
+
+
+def test_a_day_that_has_begun_elsewhere_lands(at: Home, tmp_path: Path) -> None:
+    moment = dt.datetime.now(dt.UTC) + dt.timedelta(hours=14)
+    text = GOOD.format(day=moment.date(), **PRICES).replace("T06:00:00Z", f"T{moment:%H:%M:%S}Z")
+    report = _load(at, "gpu-prices/aws", _list(tmp_path / "lists", "list.csv", text))
+    assert list(report.complaints()) == []
+    assert _p5(at) == [pytest.approx(55.04 / 8)]

@@ -133,3 +133,22 @@ def test_price_of_work_follows_the_generations(tmp_path: Path):
     (shown,) = [p for p in points(spec) if p.get("s") == "hyperscaler"]
     assert (shown["a"], shown["g"]) == ("NVIDIA H100 SXM5", "Hopper")
     assert round(shown["v"], 3) == round(7.0 / 0.9894, 3)
+
+
+def offered(provider: str, day: str, price: float) -> dict:
+    row = {"accelerator_id": H100, "segment": "neocloud", "price_kind": "on_demand", "sku": "h100", "gpu_count": 8}
+    row |= {"term_months": 0, "operating_system": "linux", "source": f"gpu-prices/{provider}", "provider": provider}
+    moment = at(f"{day}T00:00")
+    return row | {"observed_at": moment, "known_at": moment, "price_usd_per_gpu_hour": price}
+
+
+def test_quotes_are_of_the_year_before_the_page_whatever_the_newest_offer_says(tmp_path: Path) -> None:
+    # The page is of 1 June 2026. An offer dated 2028 would have pushed every real quote out of the window.
+    rows = [offered("a", "2026-05-01", 2.0), offered("b", "2025-05-31", 9.0), offered("c", "2028-01-01", 3.0)]
+    shown = {p["p"] for p in points(chart_with(warehouse(tmp_path, market__gpu_offers=rows), "a", "p", "v", "d", "n"))}
+    assert shown == {"a"}
+
+
+def test_old_quotes_alone_are_not_shown_as_quotes(tmp_path: Path) -> None:
+    old = [offered("b", "2025-05-31", 9.0)]
+    assert "no on-demand price of the last 365 days" in page(warehouse(tmp_path, market__gpu_offers=old)).text

@@ -40,6 +40,8 @@ QUOTED_UNITS = (
 )
 # A price outside this band is a unit error: the cheapest real GPU and the dearest real one lie well within it.
 PRICE_BAND_USD = (0.05, 100.0)
+# The last instant a document can speak of: clocks differ, and a date may already be tomorrow's elsewhere.
+LATEST = "retrieved_at + interval 1 day"
 
 
 class GpuOffer(FactVersions, Provenance, table=True):
@@ -71,7 +73,7 @@ class GpuOffer(FactVersions, Provenance, table=True):
         value=("price_per_gpu_hour", "currency", "price_usd_per_gpu_hour", "upfront_usd", "available", "gpu_count"),
         checks=(
             ("known_at_is_observed_at", "critical", "known_at <> observed_at"),
-            ("observed_in_the_future", "critical", "observed_at > retrieved_at + interval 1 day"),
+            ("observed_in_the_future", "critical", f"observed_at > {LATEST}"),
             ("eligible_needs_a_resolved_gpu", "critical", "index_eligible and accelerator_id is null"),
             ("eligible_needs_a_price", "critical", "index_eligible and price_usd_per_gpu_hour is null"),
             ("eligible_is_a_whole_gpu", "critical", "index_eligible and (gpu_count is null or gpu_count < 1)"),
@@ -142,7 +144,10 @@ class ExternalIndex(FactVersions, Provenance, table=True):
         kind="fact",
         fact_key=("index_id", "period_start", "period"),
         value=("level_usd_per_gpu_hour",),
-        checks=(("level_outside_band", "warning", "level_usd_per_gpu_hour not between 0.05 and 100"),),
+        checks=(
+            ("known_in_the_future", "critical", f"known_at > {LATEST}"),
+            ("level_outside_band", "warning", "level_usd_per_gpu_hour not between 0.05 and 100"),
+        ),
     )
 
     index_id: str = col("publisher and series, e.g. ccir/cri-h100", key=True)

@@ -24,10 +24,10 @@ SHOWN = {
     "nvidia-a100-sxm4-80gb": "A100 80GB SXM",
 }
 
-# The median of a provider's newest day stands for it; a year-old price is no longer a quote.
+# The median of a provider's newest day stands for it; a price a year older than the page is no longer a quote.
 QUOTES = """
 with offers as (
-    select *, max(observed_at) over () as newest
+    select *
     from market.gpu_offers
     where is_preferred and price_usd_per_gpu_hour is not null and price_kind = 'on_demand' and term_months = 0
         and operating_system <> 'windows' and coalesce(gpu_count, 1) >= 1
@@ -38,7 +38,7 @@ select provider, accelerator_id, segment, observed_at::date as day, median(price
     arg_min(source_name, sku) as source_name, arg_min(source_url, sku) as source_url, any_value(certainty) as certainty,
     any_value(source_rank) as source_rank
 from offers
-where observed_at > newest - interval 365 day
+where observed_at > $published - interval 365 day and observed_at <= $published + interval 1 day
 group by provider, accelerator_id, segment, observed_at::date
 qualify row_number() over (partition by provider, accelerator_id order by day desc) = 1
 order by accelerator_id, price_usd
@@ -55,11 +55,16 @@ order by period_start desc, index_id
 
 def build(view: View) -> Iterator[Html]:
     """Quotes by provider, how prices move and what a PFLOP-hour costs, indices of others."""
-    rows = view.reader.rows(QUOTES, parts=list(SHOWN))
+    rows = view.reader.rows(QUOTES, parts=list(SHOWN), published=view.published_at)
     if rows:
         yield from quotes(view, rows)
     else:
-        yield view.reason(view.say("Not shown: no on-demand price has been read yet.", "未显示：尚未读入按需价格。"))
+        yield view.reason(
+            view.say(
+                "Not shown: no on-demand price of the last 365 days has been read.",
+                "未显示：尚未读入近 365 天的按需价格。",
+            )
+        )
     yield from movement(view, SHOWN)
     yield from work_price(view)
     if view.reader.has("market.external_indices"):
