@@ -162,7 +162,7 @@ def finished(
     )
 
 
-_EMPTY = ("source_url", "certainty", "checked", "payload_sha256", "retrieved_at", "notes")
+_EMPTY = ("source_url", "known_at_precision", "certainty", "checked", "payload_sha256", "retrieved_at", "notes")
 _MADE = [name for name in lake_schema(GpuPriceIndex) if name not in _EMPTY]
 
 

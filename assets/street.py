@@ -260,7 +260,7 @@ def _part(kept: Kept, parsed: Parsed, name: str, source: Source) -> Part:
             "retrieved_at": kept.retrieved_at,
         }
         frame = frame.with_columns(pl.lit(v).cast(schema[k]).alias(k) for k, v in stamps.items() if k in schema)
-        frame = _completed(frame, schema)
+        frame = _dated(_completed(frame, schema), schema)
     rejects: list[Reject] = [r for r in parsed.rejects if r.table == name]
     return Part(kept.payload_id, kept.stream, kept.payload_sha256, frame, rejects)
 
@@ -273,6 +273,15 @@ def _completed(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
         moment = next(c for c in ("sampled_at", "occurred_at", "minute_at", "hour_at", "completed_at") if c in schema)
         frame = frame.with_columns(pl.col(moment).dt.date().alias("date"))
     return frame
+
+
+def _dated(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    """A row that became known when its document was retrieved says so: its publication may lie before."""
+    if "known_at_precision" not in schema or frame.schema.get("known_at") != schema["known_at"]:
+        return frame
+    given = frame["known_at_precision"] if "known_at_precision" in frame.columns else pl.lit(None, pl.String)
+    only_retrieved = pl.when(pl.col("known_at") == pl.col("retrieved_at")).then(pl.lit("retrieved"))
+    return frame.with_columns(pl.coalesce(given, only_retrieved).alias("known_at_precision"))
 
 
 def _payload(archive: Archive, kept: Kept) -> Payload:

@@ -56,7 +56,7 @@ class Curated:
     def fetch(self, web: Web) -> Iterator[Payload]:
         """The files of this package; no request is made.
 
-        `retrieved_at` is the newest `known_at` of the file, not the clock, so that the same file is the same
+        `retrieved_at` is the newest day that the file names, not the clock, so that the same file is the same
         document on every run.
         """
         folder = resources.files(__package__ or "sources.curated")
@@ -66,7 +66,7 @@ class Curated:
                 yield Payload(
                     source=self.name,
                     url=f"curated:{entry.name}",
-                    retrieved_at=newest_known_at(body),
+                    retrieved_at=newest_day(body),
                     media_type=MEDIA_TYPE,
                     body=body,
                     stream=table_named(entry.name),
@@ -108,13 +108,14 @@ def table_named(name: str) -> str:
     return table
 
 
-def newest_known_at(body: bytes) -> dt.datetime:
-    """The newest readable `known_at` of a file; the epoch when it has none, so that parsing can say why."""
+def newest_day(body: bytes) -> dt.datetime:
+    """The newest readable day on which a row became known or was compared; the epoch when a file names none."""
     try:
-        column = pl.read_csv(io.BytesIO(body), columns=["known_at"], infer_schema=False)["known_at"]
+        frame = pl.read_csv(io.BytesIO(body), infer_schema=False)
     except (pl.exceptions.PolarsError, ValueError):
         return dt.datetime.fromtimestamp(0, dt.UTC)
-    newest = column.to_frame().select(_instant("known_at").max()).item()
+    named = [c for c in ("known_at", "as_of_date") if c in frame.columns]
+    newest = frame.select(pl.max_horizontal(_instant(c).max() for c in named)).item() if named else None
     return newest if isinstance(newest, dt.datetime) else dt.datetime.fromtimestamp(0, dt.UTC)
 
 

@@ -36,6 +36,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "ref.indicators": ("indicator_id",),
     "ref.systems": ("system_id",),
 }
+# `known_at_precision` may be left out: a file of the user need not say how exactly it dates its facts.
 PROVENANCE = ("source_name", "source_url", "known_at", "certainty", "checked", "notes")
 TABLES = tuple(KEYS)
 

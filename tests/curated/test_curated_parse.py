@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sources.base import FetchError, ParseError, Payload
-from sources.curated import SOURCE, newest_known_at
+from sources.curated import SOURCE, newest_day
 from sources.curated.columns import DATES, FLAGS, INTEGERS, KEYS, NUMBERS, TABLES, TIMES
 from warehouse.schema import tables
 from warehouse.schema.declare import key_of, lake_schema
@@ -126,8 +126,11 @@ def test_packaged_files_parse_without_a_refused_row() -> None:
         assert not SOURCE.parse(each).rejects, each.url
 
 
-def test_newest_known_at_of_a_file_without_one_is_the_epoch() -> None:
+def test_newest_day_of_a_file_is_that_of_knowledge_or_of_comparison() -> None:
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    assert newest_known_at(b"a,b\n1,2\n") == epoch
-    assert newest_known_at(b"") == epoch
-    assert newest_known_at(b"known_at\nsoon\n") == epoch
+    assert newest_day(b"a,b\n1,2\n") == epoch
+    assert newest_day(b"") == epoch
+    assert newest_day(b"known_at\nsoon\n") == epoch
+    compared = b"known_at,as_of_date\n2024-07-31,2026-11-30\n2026-01-01T12:00:00Z,\n"
+    assert newest_day(compared) == dt.datetime(2026, 11, 30, tzinfo=dt.UTC)
+    assert newest_day(b"known_at\n2026-01-01T12:00:00Z\n") == dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)

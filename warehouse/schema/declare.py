@@ -77,6 +77,10 @@ def table_info(
     return {"schema": schema, "comment": comment, "info": info}
 
 
+# How near `known_at` is to the moment of publication. Only `earliest` can make a view as known too early.
+KNOWN_AT_PRECISIONS = ("second", "day", "month", "year", "earliest", "retrieved")
+
+
 class Provenance(SQLModel):
     """Columns of every market and reference row: where it came from and when it became known."""
 
@@ -84,6 +88,13 @@ class Provenance(SQLModel):
     source_name: str | None = col("the document or publisher the figure was taken from, as text")
     source_url: str | None = col("link that leads to the figure")
     known_at: dt.datetime = col("when the fact became public, UTC", key=True, sa_type=UTC_TIME)
+    known_at_precision: str | None = col(
+        "how exactly `known_at` is known. `second`: the moment of publication; `day`: that day, at 00:00 UTC; `month`, "
+        "`year`: known no closer, the last day is taken; `retrieved`: publication unknown, the day of retrieval or "
+        "collection is taken, so views as known are late, never early; `earliest`: public then or days later, "
+        "as with the time of a tagged commit; null: not stated",
+        one_of=KNOWN_AT_PRECISIONS,
+    )
     certainty: str | None = col("how sure a non-primary row is; `memory` or `unverified` means nobody checked it")
     checked: str | None = col("how far the row was verified against its source")
     payload_sha256: str | None = col("SHA-256 of the archived bytes the row was read from")
@@ -102,7 +113,9 @@ class FactVersions(SQLModel):
     is_preferred: bool | None = col("the one row to use for this fact today: lowest rank, latest", at_publish=True)
 
 
-PROVENANCE_COLUMNS = ("source_name", "source_url", "payload_sha256", "retrieved_at", "certainty", "checked", "notes")
+PROVENANCE_COLUMNS = (
+    "source_name", "source_url", "known_at_precision", "payload_sha256", "retrieved_at", "certainty", "checked", "notes",
+)  # fmt: skip
 
 _POLARS: tuple[tuple[type[Any], pl.DataType], ...] = (
     (sa.Boolean, pl.Boolean()),

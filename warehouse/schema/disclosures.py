@@ -35,7 +35,9 @@ class ModelDisclosure(FactVersions, Provenance, table=True):
     model: str = col("model as the source names it", key=True)
     configuration: str = col("what tells runs of one model apart: hardware, count, precision, sequence", key=True)
     organisation: str | None = col("who trained or measured it")
-    published_date: dt.date | None = col("publication of the figure")
+    published_date: dt.date | None = col(
+        "day of the model or of the disclosure, as the source dates it; when the figure became public is `known_at`"
+    )
     disclosure_kind: str | None = col(
         "how the figure came about",
         one_of=("training_run", "benchmark", "derived", "company_claim", "estimate"),

@@ -11,7 +11,6 @@ import datetime as dt
 from warehouse.schema.declare import UTC_TIME, FactVersions, Provenance, col, table_info
 
 PERIOD_BASES = ("quarter", "half", "nine_months", "year", "month", "instant")
-PRECISIONS = ("second", "day", "retrieved")
 CHANNELS = ("filing", "release", "call", "press")
 CONFIDENCES = ("high", "medium", "low")
 GUIDANCE_KINDS = ("range", "plus_minus_percent", "plus_minus_amount", "approximately", "at_least", "at_most")
@@ -69,9 +68,6 @@ class Financial(FactVersions, Provenance, table=True):
     derivation: str | None = col("how the figure follows from what the filing states; null: as stated")
     form: str | None = col("form of the filing, such as 10-Q, 10-K/A, 8-K")
     accession: str | None = col("EDGAR accession number of the filing")
-    known_at_precision: str | None = col(
-        "`second` where the acceptance time is known, else `day`; `retrieved`: not later than", one_of=PRECISIONS
-    )
 
 
 class Guidance(FactVersions, Provenance, table=True):
@@ -116,9 +112,6 @@ class Guidance(FactVersions, Provenance, table=True):
     confidence: str | None = col("how sure the reading is", one_of=CONFIDENCES)
     form: str | None = col("form of the filing, such as 8-K")
     accession: str | None = col("EDGAR accession number of the filing")
-    known_at_precision: str | None = col(
-        "`second` where the acceptance time is known, else `day`; `retrieved`: not later than", one_of=PRECISIONS
-    )
 
 
 class Estimate(FactVersions, Provenance, table=True):
