@@ -25,10 +25,16 @@ from sqlmodel import SQLModel
 
 from warehouse.errors import WarehouseError
 from warehouse.schema.declare import lake_columns, lake_schema, qualified_name, table_of
+from warehouse.transactions import committed
 
 ATTEMPTS = 20
 # Commit metadata is the ledger until publish copies it; Delta would clean the log after 30 days.
-CONFIGURATION = {"delta.logRetentionDuration": "interval 3650 days"}
+# Ids of spool segments are forgotten: a thousand nodes make 288,000 a day, and every checkpoint holds them all.
+ID_RETENTION = "interval 14 days"
+CONFIGURATION = {
+    "delta.logRetentionDuration": "interval 3650 days",
+    "delta.setTransactionRetentionDuration": ID_RETENTION,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ class Lake:
             if missing:
                 table.alter.add_columns(missing)
                 table = DeltaTable(str(path))
+            table = _configured(table)
         except (DeltaError, TableNotFoundError, OSError) as error:
             raise WarehouseError(
                 f"the table {qualified_name(model)} in {path} cannot be read ({_first_line(error)}); "
@@ -130,8 +137,7 @@ class Lake:
         """Which of these app-transaction ids have been committed."""
         if not self.exists(model):
             return set()
-        table = self.open(model)
-        return {i for i in ids if table.transaction_version(i) is not None}
+        return set(committed(self.path(model), self.open(model).version(), ids))
 
     def transaction_version(self, model: type[SQLModel], name: str) -> int | None:
         """The number last committed under an app-transaction id."""
@@ -154,7 +160,8 @@ class Lake:
         """
         for attempt in range(ATTEMPTS):
             table = self.open(model)
-            todo = [i for i in ids if table.transaction_version(i) is None]
+            known = committed(self.path(model), table.version(), ids)
+            todo = [i for i in ids if i not in known]
             if ids and not todo:
                 return None
             prepared = prepare(table, todo)
@@ -195,17 +202,19 @@ class Lake:
     ) -> bool:
         """Commit Parquet files already written into the table's folder; False when another process was first.
 
-        version: the table's version that the files were made for, where they depend on it.
+        version: the table's version that the files were made for, where they depend on it. The ids may be forgotten
+        after `ID_RETENTION`: what comes again so late has to be recognised by its rows.
         """
         table = self.open(model)
         if version is not None and table.version() != version:
             return False
-        if any(table.transaction_version(i) is not None for i in ids):
+        if committed(self.path(model), table.version(), ids):
             return False
+        now_ms = int(time.time() * 1000)
         properties = CommitProperties(
             custom_metadata=load.metadata(),
             max_commit_retries=0,
-            app_transactions=[Transaction(i, 1) for i in ids],
+            app_transactions=[Transaction(i, 1, now_ms) for i in ids],
         )
         partition_by = list(table_of(model).info["partition_by"]) or None
         try:
@@ -236,6 +245,18 @@ class Lake:
     def versions(self, models: Iterable[type[SQLModel]]) -> dict[str, int]:
         """Newest version of each table that exists."""
         return {qualified_name(m): self.open(m).version() for m in models if self.exists(m)}
+
+
+def _configured(table: DeltaTable) -> DeltaTable:
+    """The table with the settings of today; one made before they were is given them."""
+    have = table.metadata().configuration
+    if all(have.get(name) == value for name, value in CONFIGURATION.items()):
+        return table
+    try:
+        table.alter.set_table_properties(dict(CONFIGURATION))
+    except CommitFailedError:  # another process did, or committed first: the next one to open it will
+        return DeltaTable(table.table_uri)
+    return DeltaTable(table.table_uri)
 
 
 @cache

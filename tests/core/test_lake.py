@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from warehouse.errors import WarehouseError
-from warehouse.lake import Counts, Lake, Load
+from warehouse.lake import CONFIGURATION, Counts, Lake, Load
 from warehouse.schema.declare import lake_schema
 from warehouse.schema.ops import LoadRecord, QuarantineRecord
 
@@ -51,7 +51,7 @@ def test_a_column_declared_later_is_added_and_null_in_old_rows(tmp_path: Path) -
     from deltalake import DeltaTable, write_deltalake
 
     path = tmp_path / "ops" / "quarantine"
-    write_deltalake(str(path), rows(["old"]).drop("locator"))
+    write_deltalake(str(path), rows(["old"]).drop("locator"), configuration=CONFIGURATION)
     lake = Lake(tmp_path)
     assert "locator" in {f.name for f in lake.open(QuarantineRecord).schema().fields}
     assert lake.scan(QuarantineRecord).collect()["locator"].to_list() == [None]
