@@ -29,8 +29,9 @@ from warehouse.transactions import committed
 
 ATTEMPTS = 20
 # Commit metadata is the ledger until publish copies it; Delta would clean the log after 30 days.
-# Ids of spool segments are forgotten: a thousand nodes make 288,000 a day, and every checkpoint holds them all.
-ID_RETENTION = "interval 14 days"
+# Ids of spool segments are forgotten a day after the archive forgets the segments: a thousand nodes make 288,000 a day,
+# every checkpoint holds them all (54 bytes each), and with a million a commit takes half a second.
+ID_RETENTION = "interval 8 days"
 CONFIGURATION = {
     "delta.logRetentionDuration": "interval 3650 days",
     "delta.setTransactionRetentionDuration": ID_RETENTION,

@@ -106,7 +106,7 @@ def test_a_table_from_before_the_retention_is_given_it(lake: Lake, monkeypatch: 
         patch.setattr(module, "CONFIGURATION", {"delta.logRetentionDuration": "interval 3650 days"})
         land(lake, "a")
     told = lake.open(GpuSample).metadata().configuration
-    assert told["delta.setTransactionRetentionDuration"] == "interval 14 days"
+    assert told["delta.setTransactionRetentionDuration"] == "interval 8 days"
     assert told["delta.logRetentionDuration"] == "interval 3650 days"
     version = lake.open(GpuSample).version()
     assert lake.open(GpuSample).version() == version
@@ -121,9 +121,9 @@ def test_a_segment_that_comes_again_after_its_id_was_forgotten_lands_nothing_twi
     before = samples(house)
     lake = Lake(house.lake)
     mark = f"segment:{read_segment(body).segment_id}"
-    # Its id as it is 15 days later: told with an older time, it is left out of the next checkpoint.
+    # Its id as it is 9 days later: told with an older time, it is left out of the next checkpoint.
     table = lake.open(GpuSample)
-    old = Transaction(mark, 1, int(time.time() * 1000) - 15 * DAY_MS)
+    old = Transaction(mark, 1, int(time.time() * 1000) - 9 * DAY_MS)
     table.create_write_transaction(
         [], "append", table.schema(), ["date"], commit_properties=CommitProperties(app_transactions=[old])
     )
