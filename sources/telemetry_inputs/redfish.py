@@ -1,6 +1,6 @@
-"""Redfish: the Power document of a management controller (chassis input power and power supplies).
+"""Redfish: what a management controller says of power, in its Power or its newer EnvironmentMetrics document.
 
-Belongs here: `Power` v1 JSON into power readings. Does not belong here: talking to the controller.
+Belongs here: both documents' JSON into power readings. Does not belong here: talking to the controller.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import polars as pl
 from sources.base import Parsed, ParseError, Payload
 from sources.telemetry_inputs.context import UNKNOWN, UTC_US, LocalInput, Where, metered, rows, stamped, text_of
 
-CHASSIS = re.compile(r"/Chassis/([^/]+)/Power")
+CHASSIS = re.compile(r"/Chassis/([^/]+)/(?:Power|EnvironmentMetrics)")
 SECONDS_PER_MINUTE = 60
+JOULES_PER_KWH = 3.6e6
 SCHEMA: dict[str, Any] = {
     "sampled_at": UTC_US,
     "scope": pl.String,
@@ -30,6 +31,7 @@ SCHEMA: dict[str, Any] = {
             "window_seconds",
             "power_limit_w",
             "power_capacity_w",
+            "energy_j",
         ),
         pl.Float64,
     ),
@@ -56,9 +58,9 @@ class Redfish(LocalInput):
     media_type = "application/json"
 
     def parse(self, payload: Payload) -> Parsed:
-        """One row for each power control and supply; a window that contradicts itself is null, with the reason.
+        """One row for each power control and supply, or for the chassis; a window that contradicts itself is null.
 
-        Raises `ParseError` if it is no Power document.
+        Raises `ParseError` if it is neither document.
         """
         where = Where.of(payload)
         document = _document(text_of(payload, "the Redfish answer"))
@@ -68,10 +70,14 @@ class Redfish(LocalInput):
         reasons: list[dict[str, Any]] = []
         records = [
             {"sampled_at": at, **record}
-            for record in (*_controls(document, chassis or UNKNOWN, reasons), *_supplies(document, chassis or UNKNOWN))
+            for record in (
+                *_controls(document, chassis or UNKNOWN, reasons),
+                *_supplies(document, chassis or UNKNOWN),
+                *_environment(document, chassis or UNKNOWN),
+            )
         ]
         if not records:
-            raise ParseError("the Power document lists no meter; does the chassis measure power?")
+            raise ParseError("the document lists no meter; does the chassis measure power?")
         frames = {"telemetry.power_readings": metered(rows(records, SCHEMA), where)}
         if reasons:
             told = rows([{"from_at": at, **reason} for reason in reasons], REASON)
@@ -85,8 +91,8 @@ def _document(text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise ParseError(f"the JSON is cut or broken at line {error.lineno}; take the capture again") from None
     kind = document.get("@odata.type", "") if isinstance(document, dict) else ""
-    if not re.match(r"#Power\.", kind):
-        raise ParseError(f"a Redfish Power document was due, this is {kind or 'something else'}")
+    if not re.match(r"#(Power|EnvironmentMetrics)\.", kind):
+        raise ParseError(f"a Redfish Power or EnvironmentMetrics document was due, this is {kind or 'something else'}")
     return dict(document)
 
 
@@ -135,6 +141,22 @@ def _supplies(document: dict[str, Any], chassis: str) -> Iterator[dict[str, Any]
             "power_w": output,
             "power_capacity_w": supply.get("PowerCapacityWatts"),
         }
+
+
+def _environment(document: dict[str, Any], chassis: str) -> Iterator[dict[str, Any]]:
+    """Power and energy of EnvironmentMetrics: of the chassis it belongs to, which may be one module of a node."""
+    watts, limit = document.get("PowerWatts") or {}, document.get("PowerLimitWatts") or {}
+    if watts.get("Reading") is None:
+        return
+    joules, kwh = ((document.get(name) or {}).get("Reading") for name in ("EnergyJoules", "EnergykWh"))
+    yield {
+        "scope": "chassis",
+        "device": f"{chassis}/environment",
+        "power_w": watts["Reading"],
+        "power_limit_w": limit.get("SetPoint") if limit.get("ControlMode") != "Disabled" else None,
+        "power_capacity_w": limit.get("AllowableMax"),
+        "energy_j": joules if joules is not None else None if kwh is None else kwh * JOULES_PER_KWH,
+    }
 
 
 SOURCE = Redfish()

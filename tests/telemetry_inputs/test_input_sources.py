@@ -59,7 +59,7 @@ def test_cut_json_is_refused(parse, name):
 def test_other_documents_are_refused(parse):
     with pytest.raises(ParseError, match="none of its metrics"):
         parse("dcgm-exporter", "go_goroutines 7\n")
-    with pytest.raises(ParseError, match="Redfish Power document was due"):
+    with pytest.raises(ParseError, match="Redfish Power or EnvironmentMetrics document was due"):
         parse("redfish", '{"@odata.type": "#Thermal.v1_0_0.Thermal"}')
     with pytest.raises(ParseError, match="neither rocm-smi"):
         parse("amd-smi", "[1, 2]")
@@ -318,3 +318,28 @@ def test_syslog_lines_take_the_year_before_they_were_read(parse):
 def test_a_metrics_page_is_read_by_prometheus_too(parse):
     row = one(parse("prometheus", f'DCGM_FI_DEV_GPU_TEMP{{UUID="{GPU}"}} 40\n').frames[SAMPLES])
     assert row["temperature_c"] == 40.0
+
+
+def environment(**given):
+    document = {
+        "@odata.type": "#EnvironmentMetrics.v1_3_0.EnvironmentMetrics",
+        "@odata.id": "/redfish/v1/Chassis/HGX_GPU_3/EnvironmentMetrics",
+        "PowerWatts": {"Reading": 374.5},
+        "EnergykWh": {"Reading": 2.5},
+        "PowerLimitWatts": {"SetPoint": 650, "AllowableMax": 700, "ControlMode": "Automatic"},
+    }
+    return json.dumps(document | given)
+
+
+def test_environment_metrics_of_a_newer_controller(parse):
+    row = one(parse("redfish", environment(), node="n1").frames["telemetry.power_readings"])
+    assert (row["scope"], row["device"], row["node"]) == ("chassis", "n1/HGX_GPU_3/environment", "n1")
+    assert (row["power_w"], row["power_limit_w"], row["power_capacity_w"]) == (374.5, 650.0, 700.0)
+    assert row["energy_j"] == 9e6  # 2.5 kWh
+    joules = one(parse("redfish", environment(EnergyJoules={"Reading": 9_000_123})).frames["telemetry.power_readings"])
+    assert joules["energy_j"] == 9_000_123.0
+    off = environment(PowerLimitWatts={"SetPoint": 650, "ControlMode": "Disabled"}, EnergykWh=None)
+    row = one(parse("redfish", off).frames["telemetry.power_readings"])
+    assert (row["power_limit_w"], row["energy_j"]) == (None, None)
+    with pytest.raises(ParseError, match="no meter"):
+        parse("redfish", environment(PowerWatts={"Reading": None}))
