@@ -8,14 +8,13 @@ import click
 
 from pipelines.commands.options import home_option
 
-SHOWN = 300
-
 
 @click.command("check")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write the results as JUnit XML.")
 @home_option
 def command(junit: Path | None, home_path: str | None) -> int:
     """Validate every published table and report batches that were blocked. Exits 1 when a critical rule is broken."""
+    from pipelines.lines import short
     from pipelines.progress import told
     from warehouse.home import Home
     from warehouse.quality.audit import audit
@@ -30,16 +29,11 @@ def command(junit: Path | None, home_path: str | None) -> int:
     warned = [f for f in findings if not f.passed and f.severity == "warning"]
     for severity, some in (("broken", broken), ("warning", warned)):
         for finding in some:
-            click.echo(f"{severity}: {finding.table}: {finding.rule}: {_short(finding.sample)}")
+            sample = short(finding.sample, "--junit writes them all") or "no sample"
+            click.echo(f"{severity}: {finding.table}: {finding.rule}: {sample}")
             if finding.remedy:
                 click.echo(f"  {finding.remedy}")
     click.echo(
         f"{len(findings)} rules on {len({f.table for f in findings})} tables: {len(broken)} broken, {len(warned)} warnings"
     )
     return 1 if broken else 0
-
-
-def _short(sample: str) -> str:
-    """Enough to see what is meant; JUnit holds the whole."""
-    text = " ".join(sample.split()) or "no sample"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(sample)} characters; --junit writes them all)"

@@ -12,6 +12,7 @@ from pipelines.commands.options import home_option
 
 MOST_RULES = 3
 SHOWN = 200
+QUARANTINE = "ops.quarantine holds each row"
 A_DAY = dt.timedelta(days=1)  # a date without a time may already be tomorrow's elsewhere
 
 
@@ -98,6 +99,7 @@ def _instant(text: str | None) -> str | None:
 
 def _show(report: object) -> None:
     from assets.street import StreetReport
+    from pipelines.lines import complain, short
 
     assert isinstance(report, StreetReport)  # noqa: S101 - narrows the type for the checker
     click.echo(f"{report.source}: {report.received} documents")
@@ -108,17 +110,12 @@ def _show(report: object) -> None:
                 f"  {one.table}: read {c.read} = landed {c.landed} + refused {c.rejected} + already there {c.duplicate}"
             )
         for refusal in one.refusals[:MOST_RULES]:
-            click.echo(f"    refused {refusal.count} by {refusal.rule}: {_short(refusal.first)}")
+            click.echo(f"    refused {refusal.count} by {refusal.rule}: {short(refusal.first, QUARANTINE, SHOWN)}")
         if len(one.refusals) > MOST_RULES:
-            click.echo(f"    and by {len(one.refusals) - MOST_RULES} more rules; ops.quarantine holds each row")
+            click.echo(f"    and by {len(one.refusals) - MOST_RULES} more rules; {QUARANTINE}")
     for line in report.complaints():
-        click.echo(f"almanac: {' '.join(line.split())}", err=True)
+        complain(line)
     if not report.landed and not report.unreadable and not report.still_blocked and not report.dismissed:
         click.echo("  everything in them was already there")
     elif not any(one.counts.read for one in report.landed) and not any(report.complaints()):
         click.echo("  no new row: they hold none for this source, or another process landed them meanwhile")
-
-
-def _short(reason: str) -> str:
-    text = " ".join(reason.split())
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -18,6 +18,7 @@ from pipelines.commands.options import home_option
 @home_option
 def command(offline: bool, telemetry: str, home_path: str | None) -> int:
     """Fetch, land, publish and report. Exits 0 also without a network; 1 if a batch was blocked or a source failed."""
+    from pipelines.lines import complain
     from pipelines.main_job import run_main_job
     from warehouse.home import Home
 
@@ -26,5 +27,5 @@ def command(offline: bool, telemetry: str, home_path: str | None) -> int:
     for line in outcome.summary():
         click.echo(line)
     for line in outcome.complaints():
-        click.echo(f"almanac: {' '.join(line.split())}", err=True)
+        complain(line)
     return 1 if outcome.failed else 0

@@ -319,3 +319,16 @@ def test_doctor_looks_and_makes_nothing(almanac: Console, tmp_path: Path) -> Non
     assert answer.code == 0
     assert f"note  home: {tmp_path / 'home'} does not exist" in answer.out
     assert not (tmp_path / "home").exists()
+
+
+def test_a_complaint_of_the_gate_is_a_line_a_person_reads(almanac: Console, home: Path, tmp_path: Path) -> None:
+    header = "quoted_date,provider,gpu,gpu_count,amount,currency,unit,kind,term_months,upfront_amount,region,reference,link,notes"
+    (tmp_path / "q.csv").write_text(
+        f"{header}\n2999-01-01,CoreWeave,H100 SXM5,8,2.35,USD,gpu_hour,contract,12,,us-east,Q-1,,\n"
+    )
+    answer = almanac("load", "gpu-prices/quotes", tmp_path / "q.csv", "--home", home)
+    assert answer.code == 1
+    line = one_line(answer)
+    assert "nothing of file:q.csv landed: file/q: observed_in_the_future" in line
+    assert line.endswith("ops.quality_results and ops.payloads hold the whole)")
+    assert len(line) < 400
