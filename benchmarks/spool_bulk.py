@@ -27,6 +27,7 @@ from sources.telemetry.spool_format import (
     HEAD,
     HEADER,
     MAGIC,
+    RECORD,
     SAMPLES,
     SYNC,
     Seal,
@@ -36,12 +37,23 @@ from sources.telemetry.spool_format import (
 )
 from sources.telemetry.synthetic import ACCELERATOR, ticks
 from sources.telemetry.synthetic_plan import Plan
+from sources.telemetry.synthetic_story import COUNTERS, NVLINKS
 
 TEMPLATE = Plan(cluster="bulk", nodes=1)
 
 
-def bulk_segments(directory: Path, *, nodes: int, tick_count: int, interval_s: float = 1.0, hours_from: int = 6) -> int:
+def bulk_segments(
+    directory: Path,
+    *,
+    nodes: int,
+    tick_count: int,
+    interval_s: float = 1.0,
+    hours_from: int = 6,
+    links: bool = True,
+) -> int:
     """Write one sealed segment for each node; returns the number of samples.
+
+    links: also what an agent tells of its NVLinks meanwhile, which at a sample every 10 s is one record for five samples.
 
     Busy and idle readings come from the synthetic cluster. Every node has noise of its own, so that no node's bytes
     repeat another's: a compressor would find that, and no real cluster has it.
@@ -53,7 +65,7 @@ def bulk_segments(directory: Path, *, nodes: int, tick_count: int, interval_s: f
     rows = _rows(plan, tick_count)
     count = rows.shape[0]
     for node in range(nodes):
-        body = _segment(plan, node, _varied(rows, node, interval_s))
+        body = _segment(plan, node, _varied(rows, node, interval_s), links=links)
         (directory / f"bulk~{node:05d}~nvml~{0:08d}.seg").write_bytes(body)
     return nodes * count * plan.gpus
 
@@ -105,7 +117,7 @@ def _varied(rows: np.ndarray[Any, Any], node: int, interval_s: float) -> np.ndar
     return varied
 
 
-def _segment(plan: Plan, node: int, rows: np.ndarray[Any, Any]) -> bytes:
+def _segment(plan: Plan, node: int, rows: np.ndarray[Any, Any], *, links: bool) -> bytes:
     slots = [list(Slot(plan.gpu_uuid(node, gpu), gpu, None, ACCELERATOR)) for gpu in range(plan.gpus)]
     header = header_payload(
         {
@@ -125,6 +137,7 @@ def _segment(plan: Plan, node: int, rows: np.ndarray[Any, Any]) -> bytes:
     )
     count, gpus = rows.shape
     length = gpus * rows.dtype.itemsize
+    first, last = int(rows["t"][0, 0]), int(rows["t"][-1, 0])
     frames = np.zeros(count, [("head", f"V{HEAD.size}"), ("crc", "<u4"), ("rows", rows.dtype, (gpus,))])
     frames["rows"] = rows
     view = memoryview(frames.view(np.uint8)).cast("B")
@@ -134,9 +147,39 @@ def _segment(plan: Plan, node: int, rows: np.ndarray[Any, Any]) -> bytes:
         at = i * size
         view[at : at + HEAD.size] = head
         frames["crc"][i] = zlib.crc32(view[at + FRAME_BYTES : at + size], zlib.crc32(head))
-    body = MAGIC + frame(HEADER, 0, header) + frames.tobytes() + frame(HEADER, count + 1, header)
-    first, last = int(rows["t"][0, 0]), int(rows["t"][-1, 0])
-    return body + Seal(len(body), count + 2, count * gpus, first, last, CLEAN).pack(zlib.crc32(body))
+    records = _link_records(plan, node, first, last) if links else []
+    told = [frame(RECORD, count + 1 + k, row) for k, row in enumerate(records)]
+    body = b"".join((MAGIC, frame(HEADER, 0, header), view, *told, frame(HEADER, count + len(told) + 1, header)))
+    return body + Seal(len(body), count + len(told) + 2, count * gpus, first, last, CLEAN).pack(zlib.crc32(body))
+
+
+BAD_NODES = 7  # one link of every so many nodes errs
+ERRORS_PER_MINUTE = {"replay": 2.0, "recovery": 0.2, "crc_flit": 6.0, "crc_data": 1.0}
+
+
+def _link_records(plan: Plan, node: int, first_us: int, last_us: int) -> list[bytes]:
+    """NVLink error counters as an agent in mid-life tells them: each once an hour, and a change within the minute."""
+    chance = np.random.default_rng((node, 1))
+    series = [(gpu, link, counter) for gpu in range(plan.gpus) for link in range(NVLINKS) for counter in COUNTERS]
+    bad = (int(chance.integers(plan.gpus)), int(chance.integers(NVLINKS))) if node % BAD_NODES == 0 else None
+    told: list[tuple[int, int, int, str, int]] = []
+    for place, (gpu, link, counter) in enumerate(series):
+        if (gpu, link) == bad:
+            minutes = np.arange(first_us, last_us + 1, 60_000_000)
+            values = np.cumsum(chance.poisson(ERRORS_PER_MINUTE[counter], len(minutes)))
+            grew = np.diff(values, prepend=-1) > 0
+            told += [
+                (int(at), gpu, link, counter, int(value)) for at, value in zip(minutes[grew], values[grew], strict=True)
+            ]
+        else:
+            begin = first_us + 3_600_000_000 * place // len(series)
+            told += [(at, gpu, link, counter, 0) for at in range(begin, last_us + 1, 3_600_000_000)]
+    uuids = [plan.gpu_uuid(node, gpu) for gpu in range(plan.gpus)]
+    return [
+        f'{{"kind":"link_counter","row":{{"sampled_at":{at},"device":"{uuids[gpu]}","link_kind":"nvlink",'
+        f'"link_index":{link},"counter":"{counter}","value":{value}}}}}'.encode()
+        for at, gpu, link, counter, value in sorted(told)
+    ]
 
 
 def writer_us_per_tick(count: int = 5000) -> float:

@@ -35,6 +35,9 @@ TICKS_A_REQUEST = 60
 SENDERS = 2  # one for each core: with one sender a peer waits half of the time
 NODE_GPUS = 8
 TICK = os.sysconf("SC_CLK_TCK")
+# Peers take the same readings of the links as this project: once an hour, and whenever a counter grew.
+LINK_ERRORS = "nvlink_error_count"
+LINK = ("node", "device", "link_index", "counter")
 
 
 def main() -> None:
@@ -96,6 +99,7 @@ def ours(root: Path) -> dict[str, Any]:
     from warehouse.lake import Lake
     from warehouse.schema.declare import lake_schema
     from warehouse.schema.telemetry import GpuSample
+    from warehouse.schema.telemetry_fleet import LinkCounter
 
     home = Home(root).prepare()
     wall, cpu = time.perf_counter(), time.process_time()
@@ -104,12 +108,14 @@ def ours(root: Path) -> dict[str, Any]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     lake = Lake(home.lake)
     measured = [n for n, kind in lake_schema(GpuSample).items() if kind.is_numeric() and n != "gpu_index"]
-    counts = lake.scan(GpuSample).select(pl.col(measured).count()).collect().row(0)
+    values = sum(lake.scan(GpuSample).select(pl.col(measured).count()).collect().row(0))
+    values += lake.scan(LinkCounter).select(pl.col("value").count()).collect().item()
     wall = time.perf_counter()
     roll_up(home)
     rollup_s = time.perf_counter() - wall
     maintain(home)
-    size = sum(Path(urllib.parse.urlparse(u).path).stat().st_size for u in lake.open(GpuSample).file_uris())
+    files = [uri for table in (GpuSample, LinkCounter) for uri in lake.open(table).file_uris()]
+    size = sum(Path(urllib.parse.urlparse(uri).path).stat().st_size for uri in files)
     publish_home(home)
     with duckdb.connect(str(home.database), read_only=True) as con:
         con.execute("set threads = 2")
@@ -118,17 +124,17 @@ def ours(root: Path) -> dict[str, Any]:
             "rollup_s": "select gpu_uuid, epoch_us(sampled_at) // 3600000000 as h, avg(power_w), max(power_w), "
             "avg(gpu_util_ratio) from telemetry.gpu_samples group by all",
             "one_gpu_s": f"select * from telemetry.gpu_samples where gpu_uuid = '{one}'",
-            "top_links_s": "select gpu_uuid, max(pcie_replay_count) - min(pcie_replay_count) as d "
-            "from telemetry.gpu_samples group by all order by d desc limit 10",
+            "top_links_s": "select node, device, link_index, counter, sum(delta) as d from telemetry.link_counters "
+            "where link_kind = 'nvlink' group by all order by d desc nulls last limit 10",
         }
         timed = {name: best(lambda sql=sql: con.execute(sql).fetchnumpy()) for name, sql in queries.items()}
     return {
-        "values": sum(counts),
+        "values": values,
         "landed": report.rows_landed,
         "ingest_s": ingest_s,
         "cpu_s": ingest_cpu_s,
         "peak_mb": peak,
-        "bytes_per_value": size / sum(counts),
+        "bytes_per_value": size / values,
         "full_rollup_s": rollup_s,
         **timed,
     }
@@ -194,7 +200,7 @@ def _serve(
             "rollup_s": ("query_range", "avg_over_time(power_w[1h])", {"start": told["from_s"] // 3600 * 3600 + 3600,
                                                                      "end": end + 3600, "step": 3600}),
             "one_gpu_s": ("query", f'{{gpu_uuid="{told["gpu"]}"}}[{span}]', {"time": end}),
-            "top_links_s": ("query", f"topk(10, increase(pcie_replay_count[{span}]))", {"time": end}),
+            "top_links_s": ("query", f"topk(10, increase({LINK_ERRORS}[{span}]))", {"time": end}),
         }  # fmt: skip
         timed = {}
         for name, (path, query, more) in queries.items():
@@ -219,6 +225,7 @@ def _serve(
 def write_requests(segments: Path, bodies: Path) -> int:
     """Remote-write requests of the segments, one file each, in order of time; returns the number of values."""
     import cramjam
+    import polars as pl
 
     from sources.telemetry.segment import read_segment
 
@@ -226,7 +233,9 @@ def write_requests(segments: Path, bodies: Path) -> int:
     values = 0
     first, last, gpu = 0, 0, ""
     for path in sorted(segments.glob("*.seg")):
-        rows = read_segment(path).samples.sort("gpu_uuid", "sampled_at")
+        segment = read_segment(path)
+        rows = segment.samples.sort("gpu_uuid", "sampled_at")
+        links = segment.records["link_counter"].with_columns(pl.col("sampled_at").cast(pl.Int64) // 1000)
         names = [c for c in rows.columns if rows.schema[c].is_numeric() and c != "gpu_index"]
         at_ms = rows.get_column("sampled_at").dt.epoch("ms")
         first, last = int(at_ms.min()) // 1000, int(at_ms.max()) // 1000  # type: ignore[arg-type]
@@ -245,6 +254,12 @@ def write_requests(segments: Path, bodies: Path) -> int:
                         some["value"] = column.drop_nulls().to_numpy()
                         request.append(_series({"__name__": name, **labels}, some.tobytes()))
                         values += len(some)
+            for link in links.filter(pl.col("sampled_at").is_between(begin, until, closed="left")).partition_by(LINK):
+                labels = {name: str(link.item(0, name)) for name in LINK}
+                points = _points(link.get_column("sampled_at").to_numpy().astype(np.uint64))
+                points["value"] = link.get_column("value").to_numpy()
+                request.append(_series({"__name__": LINK_ERRORS, "cluster": "bulk", **labels}, points.tobytes()))
+                values += len(points)
             (bodies / f"{part:06d}-{path.stem}").write_bytes(bytes(cramjam.snappy.compress_raw(b"".join(request))))
     (bodies.parent / "about.json").write_text(json.dumps({"from_s": first, "to_s": last, "gpu": gpu}))
     return values
