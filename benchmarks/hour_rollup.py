@@ -37,7 +37,7 @@ def main() -> None:
     gpus = int(sys.argv[1]) if len(sys.argv) > 1 else 512
     with tempfile.TemporaryDirectory(prefix="almanac-bench-") as folder:
         home = Home(Path(folder) / "home").prepare()
-        rows = bulk_segments(home.inbox, nodes=gpus // 8, tick_count=8640, interval_s=10.0, hours_from=0)
+        rows = bulk_segments(home.inbox, nodes=gpus // 8, tick_count=8640, interval_s=10.0, hours_from=0, links=False)
         ingest(home)
         roll_up(home)
         publish_home(home)
