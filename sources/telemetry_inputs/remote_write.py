@@ -93,8 +93,8 @@ def _series(message: bytes, begin: int, end: int) -> Iterator[Sample]:
     labels_end = begin
     points: list[tuple[int, float]] = []
     for field, kind, first, last in _fields(message, begin, end):
-        if field == 1 and kind == _BYTES and not points:
-            labels_end = last
+        if field == 1 and kind == _BYTES:
+            labels_end = last if not points else end  # a writer may put labels after samples: then all is looked at
         elif field == 2 and kind == _BYTES:  # noqa: PLR2004 - numbers of the protocol
             point = _point(message, first, last)
             if point is not None:

@@ -83,6 +83,14 @@ def test_samples_are_read_with_their_labels_and_ends_of_series_are_not() -> None
     assert [at for _, at, _ in told] == [T0, T0 + 2]
 
 
+def test_labels_may_stand_after_the_samples() -> None:
+    label = field(1, field(1, b"__name__") + field(2, b"m"))
+    point = field(2, b"\x09" + struct.pack("<d", 1.5) + b"\x10" + varint(T0))
+    late = field(1, field(1, b"a") + field(2, b"b"))
+    for order in ((label, late, point), (point, label, late), (label, point, late)):
+        assert list(samples_of(field(1, b"".join(order)))) == [((("__name__", "m"), ("a", "b")), T0, 1.5)]
+
+
 @pytest.mark.parametrize("body", [b"", b"no snappy", request(b"\x0a\xff\x01")])
 def test_a_body_that_is_no_request_is_refused(receiver: Receiver, body: bytes) -> None:
     if body == b"":
@@ -174,7 +182,7 @@ def test_metrics_nobody_knows_are_counted_and_no_error(receiver: Receiver) -> No
     assert receiver.settle(everything=True).unknown == 1
 
 
-def test_the_server_answers_as_prometheus_expects(receiver: Receiver) -> None:
+def test_the_server_answers_as_prometheus_expects(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(receiver, "127.0.0.1", 0, "secret")
     threading.Thread(target=server.serve_forever, daemon=True).start()
     good = request(series("DCGM_FI_DEV_POWER_USAGE", [(T0, 7.0)]))
@@ -188,7 +196,15 @@ def test_the_server_answers_as_prometheus_expects(receiver: Receiver) -> None:
         return status
 
     try:
-        assert post(good) == 204
+        synced: list[int] = []
+        flush = os.fdatasync
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", lambda fd: (flush(fd), synced.append(fd)))
+            assert post(good) == 204
+        assert len(synced) == 1  # on the disk before the answer
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", _refusing)
+            assert post(good) == 503  # Prometheus keeps it and sends it again
         assert post(b"nonsense") == 400
         assert post(good, Authorization="Bearer wrong") == 401
         assert post(good, path="/elsewhere") == 404
@@ -198,3 +214,7 @@ def test_the_server_answers_as_prometheus_expects(receiver: Receiver) -> None:
         server.shutdown()
         server.server_close()
     assert receiver.settle(everything=True).samples == 1
+
+
+def _refusing(_fd: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
