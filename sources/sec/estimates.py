@@ -5,18 +5,15 @@ Belongs here: the file's columns and checks. Does not belong here: guidance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
-from sources.base import Authority, Cadence, Landing, Parsed, Payload, Reject, Web
-from sources.local_files import local_files, payload_of
-from sources.sec.notes_csv import PERIOD, TICKER, NoteError, amount, day, matching, rows_of
+from sources.sec.notes_csv import PERIOD, TICKER, NoteError, amount, day, matching
+from sources.sec.own_csv import OwnCsv
 
 ESTIMATES = "market.estimates"
-COLUMNS = ("entity", "metric", "fiscal_period", "value", "unit", "date")
 _SCHEMA: dict[str, Any] = {
     "entity": pl.String,
     "metric": pl.String,
@@ -33,67 +30,41 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-class Estimates:
+class Estimates(OwnCsv):
     """Estimates of the user, one row a figure and day."""
 
     name = "estimates"
-    publisher = "the user"
-    homepage = ""
     licence = "the user's own figures; consensus data of a vendor stay under its licence"
     terms = "nothing is fetched"
-    cadence: Cadence = "static"
-    tables: tuple[str, ...] = (ESTIMATES,)
-    authority: Authority = "curated"
-    landing: Landing = "append"
-    version = 1
-    off_reason = "local only: almanac load estimates FILE.csv"
-    may_republish = False
+    tables = (ESTIMATES,)
+    columns = ("entity", "metric", "fiscal_period", "value", "unit", "date")
+    more = ("name", "low", "high", "analysts", "link", "definition_version")
+    schema = _SCHEMA
 
-    def fetch(self, web: Web) -> Iterator[Payload]:
-        """Nothing: the file comes from the user."""
-        del web
-        yield from ()
-
-    def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
-        """CSV files with the columns of `COLUMNS`; `name`, `low`, `high`, `analysts`, `link` may be added."""
-        for file, name in local_files(paths, (".csv",)):
-            yield payload_of(self.name, file, name, options, media_type="text/csv", meta={}, stream=name)
-
-    def parse(self, payload: Payload) -> Parsed:
-        """Rows of `market.estimates`; a row that cannot be used is refused with its line. Raises `ParseError`."""
-        rows: list[dict[str, Any]] = []
-        rejects: list[Reject] = []
-        for line, row in rows_of(payload, COLUMNS):
-            try:
-                rows.append(_row(row))
-            except NoteError as error:
-                rejects.append(Reject(ESTIMATES, "note", str(error), str(row), f"line {line}"))
-        return Parsed({ESTIMATES: pl.DataFrame(rows, schema=_SCHEMA)}, tuple(rejects))
-
-
-def _row(row: Mapping[str, str]) -> dict[str, Any]:
-    value = amount(row, "value")
-    if value is None:
-        raise NoteError("value is empty")
-    if not row["metric"]:
-        raise NoteError("metric is empty; name what is estimated, such as revenue")
-    count = row.get("analysts", "")
-    if count and not count.isdigit():
-        raise NoteError(f"analysts is {count!r}, not a whole number")
-    return {
-        "entity": matching(row, "entity", TICKER, "NVDA"),
-        "metric": row["metric"],
-        "definition_version": row.get("definition_version") or "1",
-        "fiscal_period": matching(row, "fiscal_period", PERIOD, "FY27Q2"),
-        "estimate_name": row.get("name") or "own estimate",
-        "value_usd": value,
-        "low_usd": amount(row, "low"),
-        "high_usd": amount(row, "high"),
-        "analyst_count": int(count) if count else None,
-        "known_at": day(row, "date"),
-        "source_url": row.get("link") or None,
-        "certainty": "estimate",
-    }
+    def row(self, cells: Mapping[str, str]) -> dict[str, Any]:
+        """One estimate."""
+        value = amount(cells, "value")
+        if value is None:
+            raise NoteError("value is empty")
+        if not cells["metric"]:
+            raise NoteError("metric is empty; name what is estimated, such as revenue")
+        count = cells.get("analysts", "")
+        if count and not count.isdigit():
+            raise NoteError(f"analysts is {count!r}, not a whole number")
+        return {
+            "entity": matching(cells, "entity", TICKER, "NVDA"),
+            "metric": cells["metric"],
+            "definition_version": cells.get("definition_version") or "1",
+            "fiscal_period": matching(cells, "fiscal_period", PERIOD, "FY27Q2"),
+            "estimate_name": cells.get("name") or "own estimate",
+            "value_usd": value,
+            "low_usd": amount(cells, "low"),
+            "high_usd": amount(cells, "high"),
+            "analyst_count": int(count) if count else None,
+            "known_at": day(cells, "date"),
+            "source_url": cells.get("link") or None,
+            "certainty": "estimate",
+        }
 
 
 SOURCE = Estimates()

@@ -120,6 +120,15 @@ def test_what_is_archived_holds_no_other_column(tmp_path):
     assert NOTES.parse(one).frames[GUIDANCE].height == 1
 
 
+def test_an_archived_file_of_estimates_holds_no_other_column(tmp_path):
+    head = "entity,metric,fiscal_period,value,unit,date,name,definition_version,entered_by"
+    (tmp_path / "own.csv").write_text(f"{head}\nNVDA,revenue,FY27Q1,10,billion,2026-03-01,house,2,Somebody\n")
+    (one,) = OWN.read([tmp_path], {})
+    assert b"Somebody" not in one.read()
+    (row,) = OWN.parse(one).frames[ESTIMATES].to_dicts()
+    assert (row["value_usd"], row["estimate_name"], row["definition_version"]) == (10e9, "house", "2")
+
+
 def test_a_file_that_is_no_csv_is_archived_as_it_is(tmp_path):
     (tmp_path / "notes.csv").write_bytes(b"\xff\xfe\x00")
     (one,) = NOTES.read([tmp_path], {})
