@@ -79,13 +79,13 @@ def computed_columns(home: Home, sources: pl.DataFrame) -> dict[str, Compute]:
     }
 
 
-def publish_home(home: Home) -> Published:
-    """Bring the ladder up to date and publish everything the lake holds."""
+def publish_home(home: Home, since: Published | None = None) -> Published:
+    """Bring the ladder up to date and publish everything the lake holds. since: what this process published last."""
     from assets.ladder_lake import update_ladder
 
     sources = source_frame()
     update_ladder(Lake(home.lake), _authorities(sources))
-    return publish(home, sources, computed_columns(home, sources))
+    return publish(home, sources, computed_columns(home, sources), since)
 
 
 def _authorities(sources: pl.DataFrame) -> dict[str, str]:

@@ -27,7 +27,7 @@ from sources.telemetry.shipping import collect_from, place_of
 from warehouse.errors import WarehouseError
 from warehouse.home import Home
 from warehouse.lake import Lake
-from warehouse.publish import published_versions
+from warehouse.publish import Published, published_versions
 from warehouse.schema import tables
 
 FIRST_WAIT_S = 5.0
@@ -73,6 +73,7 @@ class Follower:
     failed: bool = False
     _owed: bool = False
     _waiting: set[Path] = field(default_factory=set)
+    _published: Published | None = None
     _said: set[str] = field(default_factory=set)
     _landed: int = 0
     _day: dt.date = field(default_factory=lambda: dt.datetime.now(dt.UTC).date())
@@ -135,7 +136,7 @@ class Follower:
             self._owed = False
             return
         rolled = roll_up(self.home)
-        published = publish_home(self.home)
+        published = self._published = publish_home(self.home, self._published)
         self._owed = False
         if report.segments:
             seconds = max(0.0, time.time() - min(arrived)) if arrived else 0.0

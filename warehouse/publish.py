@@ -49,17 +49,22 @@ class Published:
     rows: dict[str, int]
 
 
-def publish(home: Home, sources: pl.DataFrame, compute: Mapping[str, Compute]) -> Published:
+def publish(
+    home: Home, sources: pl.DataFrame, compute: Mapping[str, Compute], since: Published | None = None
+) -> Published:
     """Build and swap in a new published file.
 
     sources: one row for each source, columns of `ops.sources` without the freshness ones. compute: for tables with
     columns computed over the whole table, the function that adds them. Readers see the old file or the new one,
-    never a part.
+    never a part. since: what this process published before, with the same sources: tables of which the lake has
+    nothing newer, and marts that read only such, are then copied from that file if it is still the published one.
     """
     lake = Lake(home.lake)
     copy_commits(lake)
     fault_point("publish:ledger-written")
     _sweep(home)
+    # Before anything is copied: what is committed meanwhile may be in the file, but counts as not yet published.
+    versions = lake.versions(tables().values())
     now = dt.datetime.now(dt.UTC)
     build_id = f"{now:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}"
     part = home.root / f".publish-{build_id}.duckdb"
@@ -68,6 +73,7 @@ def publish(home: Home, sources: pl.DataFrame, compute: Mapping[str, Compute]) -
     try:
         with duckdb.connect() as con:
             con.execute("set TimeZone = 'UTC'")
+            same = _attach_same(con, home, versions, since) - compute.keys()
             con.execute(f"attach {quoted(str(part))} as warehouse (storage_version {quoted(STORAGE_VERSION)})")
             con.execute("use warehouse")
             for schema in SCHEMAS:
@@ -78,10 +84,17 @@ def publish(home: Home, sources: pl.DataFrame, compute: Mapping[str, Compute]) -
             }
             con.execute("begin")  # a thousand comments: each would be a commit of its own
             for name, model in tables().items():
-                rows[name] = _publish_table(con, home, lake, model, authorities, compute, special.get(name))
+                if name in same:
+                    con.execute("; ".join((create_table(model), *comments(model))))
+                    rows[name] = _copy(con, name)
+                else:
+                    rows[name] = _publish_table(con, home, lake, model, authorities, compute, special.get(name))
             for mart in marts():
-                rows[f"mart.{mart.name}"] = _publish_mart(con, mart)
-            _about(con, home, lake, build_id, now)
+                name = f"mart.{mart.name}"
+                if same and mart.reads <= same:
+                    same.add(name)
+                rows[name] = _publish_mart(con, mart, is_same=name in same)
+            _about(con, home, versions, build_id, now)
             con.execute("commit")
             con.execute("checkpoint warehouse")
             con.execute("use memory")
@@ -131,10 +144,35 @@ def _publish_table(
     return frame.height
 
 
-def _publish_mart(con: duckdb.DuckDBPyConnection, mart: Mart) -> int:
+def _attach_same(
+    con: duckdb.DuckDBPyConnection, home: Home, versions: Mapping[str, int], since: Published | None
+) -> set[str]:
+    """Attach the published file as `last`, and name its tables that the lake has nothing newer for."""
+    if since is None or not home.database.exists():
+        return set()
+    con.execute(f"attach {quoted(str(home.database))} as last (read_only)")
+    build_id, told = con.sql("select build_id, lake_versions from last.ops.build").fetchall()[0]
+    if build_id != since.build_id:  # another process published meanwhile, perhaps another version
+        return set()
+    then = json.loads(told)
+    return {
+        name
+        for name, model in tables().items()
+        if then.get(name) == versions.get(name)
+        and table_of(model).info["publish_as"] != "view"
+        and table_of(model).schema != "ops"
+    }
+
+
+def _copy(con: duckdb.DuckDBPyConnection, name: str) -> int:
+    ((count,),) = con.execute(f"insert into {name} select * from last.{name}").fetchall()
+    return int(count)
+
+
+def _publish_mart(con: duckdb.DuckDBPyConnection, mart: Mart, *, is_same: bool) -> int:
     name = f"mart.{mart.name}"
     try:
-        con.execute(f"create table {name} as {mart.sql}")
+        con.execute(f"create table {name} as {f'from last.{name}' if is_same else mart.sql}")
     except duckdb.Error as error:
         raise WarehouseError(f"{mart.name}.sql cannot be built: {_one_line(error)}") from error
     text = f"{mart.meaning} Grain: {mart.grain}. Key: {', '.join(mart.key)}."
@@ -176,7 +214,9 @@ STALE_AFTER: dict[str, dt.timedelta | None] = {
 }
 
 
-def _about(con: duckdb.DuckDBPyConnection, home: Home, lake: Lake, build_id: str, now: dt.datetime) -> None:
+def _about(
+    con: duckdb.DuckDBPyConnection, home: Home, versions: Mapping[str, int], build_id: str, now: dt.datetime
+) -> None:
     """`ops.about`: one row on this build; a held connection sees there that a newer one exists."""
     from warehouse.version import version
 
@@ -185,7 +225,7 @@ def _about(con: duckdb.DuckDBPyConnection, home: Home, lake: Lake, build_id: str
         "published_at": now,
         "almanac_version": version(),
         "schema_version": schema_version(),
-        "lake_versions": json.dumps(lake.versions(tables().values()), sort_keys=True),
+        "lake_versions": json.dumps(versions, sort_keys=True),
     }
     con.register("incoming", pl.DataFrame([facts]))
     con.execute("create table ops.build as select * from incoming")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from pathlib import Path
@@ -19,9 +20,10 @@ from warehouse.export import export
 from warehouse.fingerprint import fingerprint
 from warehouse.home import Home
 from warehouse.lake import Counts, Lake, Load
-from warehouse.marts import Mart
+from warehouse.marts import Mart, marts
 from warehouse.publish import publish
 from warehouse.schema import tables
+from warehouse.schema.declare import qualified_name
 from warehouse.schema.financials import Financial
 
 SOURCES = pl.DataFrame(
@@ -85,6 +87,103 @@ def test_publishing_again_changes_no_content(at: Home) -> None:
     before = fingerprint(at.database)
     put_out(at)
     assert fingerprint(at.database) == before
+
+
+FACTS = Mart(
+    "facts", "m", "g", ("n",), (), {"n": "how many"}, "-- ops.build\nselect count(*) as n from market.financials"
+)
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of tables read from the lake, and of marts computed, instead of copied."""
+    names: list[str] = []
+    table, mart = module._publish_table, module._publish_mart
+
+    def read(con, home, lake, model, *more):
+        names.append(qualified_name(model))
+        return table(con, home, lake, model, *more)
+
+    def compute(con, one, *, is_same):
+        names.extend([] if is_same else [one.name])
+        return mart(con, one, is_same=is_same)
+
+    monkeypatch.setattr(module, "_publish_table", read)
+    monkeypatch.setattr(module, "_publish_mart", compute)
+    monkeypatch.setattr(module, "marts", lambda: [FACTS])
+    return names
+
+
+def test_what_the_lake_has_nothing_newer_for_is_copied_and_the_file_says_the_same(at: Home, built: list[str]) -> None:
+    first = publish(at, SOURCES, {})
+    before = fingerprint(at.database)
+    built.clear()
+    again = publish(at, SOURCES, {}, first)
+    assert [name for name in built if not name.startswith("ops.")] == []
+    assert fingerprint(at.database) == before
+    assert again.rows == first.rows
+    with connect(at) as con:
+        (text,) = con.sql("select comment from duckdb_tables() where table_name = 'financials'").fetchall()[0]
+        assert text
+
+
+def test_what_changed_is_read_and_computed_anew(at: Home, built: list[str]) -> None:
+    first = publish(at, SOURCES, {})
+    add_figure(at, 1)
+    built.clear()
+    assert publish(at, SOURCES, {}, first).rows["market.financials"] == 6
+    assert {"market.financials", "facts"} <= set(built)
+    with connect(at) as con:
+        assert con.sql("select n from mart.facts").fetchall() == [(6,)]
+    whole = fingerprint(at.database)
+    publish(at, SOURCES, {})
+    assert fingerprint(at.database) == whole
+
+
+def test_a_file_that_another_process_published_is_not_copied_from(at: Home, built: list[str]) -> None:
+    first = publish(at, SOURCES, {})
+    publish(at, SOURCES, {})
+    built.clear()
+    publish(at, SOURCES, {}, first)
+    assert {"market.financials", "facts"} <= set(built)
+
+
+def test_a_commit_that_comes_while_the_file_is_built_counts_as_not_yet_published(
+    at: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "marts", list)
+    build = module._publish_table
+
+    def meanwhile(con, home, lake, model, *more):
+        rows = build(con, home, lake, model, *more)
+        if model is Financial:
+            add_figure(at, 7)
+        return rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_publish_table", meanwhile)
+        first = publish(at, SOURCES, {})
+    assert first.rows["market.financials"] == 5
+    assert publish(at, SOURCES, {}, first).rows["market.financials"] == 6
+
+
+def tables_of(tree: object) -> set[str]:
+    """Tables with a schema anywhere in a parsed statement."""
+    if isinstance(tree, list):
+        return {name for part in tree for name in tables_of(part)}
+    if not isinstance(tree, dict):
+        return set()
+    here = {f"{tree['schema_name']}.{tree['table_name']}"} if tree.get("type") == "BASE_TABLE" else set()
+    return here.union(*(tables_of(part) for part in tree.values()))
+
+
+def test_a_mart_knows_every_table_it_reads() -> None:
+    with duckdb.connect() as con:
+        for mart in marts():
+            (text,) = con.execute("select json_serialize_sql(?)", [mart.sql]).fetchall()[0]
+            named = {name for name in tables_of(json.loads(text)) if not name.startswith(".")}
+            assert named, mart.name
+            assert named <= mart.reads, mart.name
 
 
 def test_comments_reach_the_database(at: Home) -> None:

@@ -71,7 +71,9 @@ def published(home: Home, table: str = "telemetry.gpu_samples") -> int:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publishing takes seconds, and is not what most of these are about."""
-    monkeypatch.setattr(following, "publish_home", lambda _home: Published("build", {"telemetry.gpu_samples": 1}))
+    monkeypatch.setattr(
+        following, "publish_home", lambda _home, _since: Published("build", {"telemetry.gpu_samples": 1})
+    )
 
 
 class Following:
@@ -193,11 +195,11 @@ def test_a_full_disk_backs_off_says_so_and_loses_nothing(house: Home, monkeypatc
     monkeypatch.setattr(following, "FIRST_WAIT_S", 0.2)
     real, times = following.publish_home, []
 
-    def full(home: Home) -> Any:
+    def full(home: Home, since: Published | None) -> Any:
         times.append(time.monotonic())
         if len(times) < 3:
             raise OSError(errno.ENOSPC, "No space left on device", str(home.database))
-        return real(home)
+        return real(home, since)
 
     monkeypatch.setattr(following, "publish_home", full)
     write_segment(house.inbox, "n1", range(10))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from importlib.resources import files
 
+_TABLE = re.compile(r"\b(ref|telemetry|market|mart|ops)\.(\w+)")
+
 
 @dataclass(frozen=True, slots=True)
 class Mart:
@@ -23,6 +25,12 @@ class Mart:
     depends: tuple[str, ...]
     columns: dict[str, str]
     sql: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Published tables and marts that the select names."""
+        code = "\n".join(line.split("--", 1)[0] for line in self.sql.splitlines())
+        return frozenset(f"{schema}.{name}" for schema, name in _TABLE.findall(code))
 
 
 def marts() -> list[Mart]:
