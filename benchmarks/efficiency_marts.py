@@ -48,6 +48,8 @@ EFFICIENCY: Final = (
     "token_cost",
     "cost_monthly",
     "cost_focus",
+    "link_counter_kinds",
+    "link_history",
     "link_health",
     "suspects",
 )

@@ -1,7 +1,7 @@
 -- mart.link_health: every link read in the last 24 hours of its collector: errors, bit errors, flaps, speed, and a verdict.
 -- grain: one link of one device in one node as seen by one collector
 -- key: cluster, source, is_synthetic, node, device, link_kind, link_index
--- depends: mart.link_counter_kinds
+-- depends: mart.link_counter_kinds, mart.link_history
 -- column cluster: name of the cluster
 -- column source: collector that read the link
 -- column is_synthetic: true for generated demonstration data
@@ -59,44 +59,26 @@ with deaf as (
     having max(t."value") = 0
 ),
 
-typed as (
-    select
-        t.cluster, t.source, t.is_synthetic, t.node, t.device, t.link_kind, t.link_index, t.sampled_at, t.delta,
-        t.delta_status, t."value", lower(t.counter) as counter, c.tells,
-        c.is_error and d.device is null as is_error,
-        d.device is not null as is_deaf
-    from telemetry.link_counters as t
-    join mart.link_counter_kinds as c on c.link_kind = t.link_kind and c.counter = t.counter
-    left join deaf as d
-        on t.link_kind = 'nvlink' and d.cluster = t.cluster and d.source = t.source and d.is_synthetic = t.is_synthetic
-        and d.node = t.node and d.device = t.device and d.link_index = t.link_index and d.raw_counter = t.counter
-),
-
 windows as (
     select cluster, source, is_synthetic, max(sampled_at) as to_at, max(sampled_at) - interval 24 hour as from_at
-    from typed
+    from telemetry.link_counters
     group by all
 ),
 
 recent as (
     select
-        t.*, w.from_at, w.to_at,
-        epoch(t.sampled_at - lag(t.sampled_at) over (
-            partition by t.cluster, t.source, t.is_synthetic, t.node, t.device, t.link_kind, t.link_index, t.counter
-            order by t.sampled_at
-        )) as seconds,
-        -- mantissa in bits 8 to 11, exponent in bits 0 to 7: m * 10^-e; 255 and Blackwell's floor of 238 are zero
-        case
-            when starts_with(t.counter, 'effective_ber_raw') and ("value" & 255) not in (255, 238)
-                then ("value" >> 8 & 15) * power(10.0::double, -("value" & 255))
-            when starts_with(t.counter, 'effective_ber_raw') then 0.0
-        end as ber,
-        -- an InfiniBand port's state is 4 when it is active, an NVLink that is down has no speed
-        case t.counter
-            when 'state' then "value" = 4 when 'state_is_active' then "value" = 1 when 'speed_mb_per_s' then "value" > 0
-        end as is_up
-    from typed as t
-    join windows as w using (cluster, source, is_synthetic)
+        t.cluster, t.source, t.is_synthetic, t.node, t.device, t.link_kind, t.link_index, t.counter as raw_counter,
+        t.sampled_at, t.delta, t.delta_status, t."value", lower(t.counter) as counter, w.from_at, w.to_at,
+        k.tells,
+        case when d.device is null then k.error_class end as error_class,
+        d.device is not null as is_deaf
+    from telemetry.link_counters as t
+    join windows as w
+        on w.cluster = t.cluster and w.source = t.source and w.is_synthetic = t.is_synthetic and t.sampled_at >= w.from_at
+    join mart.link_counter_kinds as k on k.link_kind = t.link_kind and k.counter = t.counter
+    left join deaf as d
+        on t.link_kind = 'nvlink' and d.cluster = t.cluster and d.source = t.source and d.is_synthetic = t.is_synthetic
+        and d.node = t.node and d.device = t.device and d.link_index = t.link_index and d.raw_counter = t.counter
 ),
 
 links as (
@@ -104,40 +86,62 @@ links as (
         cluster, source, is_synthetic, node, device, link_kind, link_index,
         any_value(from_at) as window_from_at,
         max(sampled_at) as last_read_at,
-        sum(delta) filter (is_error and sampled_at >= from_at) as error_count,
-        sum(delta) filter (is_error and sampled_at >= from_at and counter like '%replay%') as replay_count,
-        sum(delta) filter (is_error and sampled_at >= from_at and counter like '%recover%') as recovery_count,
-        sum(delta) filter (is_error and sampled_at >= from_at and counter like '%crc%') as crc_count,
-        sum(delta) filter (is_error and sampled_at >= from_at and counter like '%symbol%') as symbol_error_count,
-        sum(delta) filter (
-            is_error and sampled_at >= from_at
-            and not regexp_matches(counter, 'replay|recover|crc|symbol|link_?down')
-        ) as other_error_count,
-        max(delta / nullif(seconds, 0)) filter (is_error and sampled_at >= from_at and counter like '%crc%')
-            as crc_max_per_s,
-        sum(delta) filter (is_error and sampled_at >= from_at and regexp_matches(counter, 'link_?down')) as downs,
-        count(distinct date_trunc('minute', sampled_at)) filter (is_error and delta > 0 and sampled_at >= from_at)
-            as error_periods,
-        count(distinct date_trunc('minute', sampled_at)) filter (
-            is_error and delta > 0 and sampled_at > to_at - interval 30 minute
-        ) as bad_minutes,
-        max(ber) filter (sampled_at >= from_at) as stated_ber,
+        sum(delta) filter (error_class is not null) as error_count,
+        sum(delta) filter (error_class = 'replay') as replay_count,
+        sum(delta) filter (error_class = 'recovery') as recovery_count,
+        sum(delta) filter (error_class = 'crc') as crc_count,
+        sum(delta) filter (error_class = 'symbol') as symbol_error_count,
+        sum(delta) filter (error_class = 'other') as other_error_count,
+        sum(delta) filter (error_class = 'down') as downs,
+        -- mantissa in bits 8 to 11, exponent in bits 0 to 7: m * 10^-e; 255 and Blackwell's floor of 238 are zero
+        max(
+            case when "value" & 255 in (255, 238) then 0.0 else ("value" >> 8 & 15) * power(10.0::double, -("value" & 255)) end
+        ) filter (starts_with(counter, 'effective_ber_raw') and "value" is not null) as stated_ber,
         arg_max(
             case counter when 'speed_mb_per_s' then "value" * 8 when 'rate_mbit_per_s' then "value" end, sampled_at
         ) filter (counter in ('speed_mb_per_s', 'rate_mbit_per_s') and "value" is not null) as speed_mbit_per_s,
-        max(case counter when 'speed_mb_per_s' then "value" * 8 when 'rate_mbit_per_s' then "value" end)
-            filter (counter in ('speed_mb_per_s', 'rate_mbit_per_s')) as best_speed_mbit_per_s,
-        bool_or(is_up) and not arg_max(is_up, sampled_at) filter (is_up is not null) as is_down,
-        count(delta) filter (is_error and sampled_at >= from_at) as compared,
-        bool_or(is_deaf) filter (sampled_at >= from_at) as is_deaf,
-        count(distinct counter) filter (
-            is_error and sampled_at >= from_at and delta_status in ('saturated', 'unreadable')
-        ) as unknown_counters,
-        min(sampled_at) filter (is_error and delta > 0) as first_error_at,
-        max(sampled_at) filter (is_error and delta > 0) as last_error_at
+        -- an InfiniBand port's state is 4 when it is active, an NVLink that is down has no speed
+        arg_max(
+            case counter when 'state' then "value" = 4 when 'state_is_active' then "value" = 1 else "value" > 0 end, sampled_at
+        ) filter (counter in ('state', 'state_is_active', 'speed_mb_per_s') and "value" is not null) as is_up,
+        count(delta) filter (error_class is not null) as compared,
+        bool_or(is_deaf) as is_deaf
     from recent
     group by all
-    having max(sampled_at) >= any_value(from_at)
+),
+
+unknowns as (
+    select
+        cluster, source, is_synthetic, node, device, link_kind, link_index, count(distinct counter) as unknown_counters
+    from recent
+    where error_class is not null and delta_status in ('saturated', 'unreadable')
+    group by all
+),
+
+-- The rate of CRC errors needs the reading before; only the few series that grew are looked at.
+crc_series as (
+    select distinct cluster, source, is_synthetic, node, device, link_kind, link_index, raw_counter, from_at
+    from recent
+    where error_class = 'crc' and delta > 0
+),
+
+crc_rates as (
+    select
+        cluster, source, is_synthetic, node, device, link_kind, link_index,
+        max(delta / nullif(seconds, 0)) filter (sampled_at >= from_at) as crc_max_per_s
+    from (
+        select
+            t.cluster, t.source, t.is_synthetic, t.node, t.device, t.link_kind, t.link_index, t.sampled_at, t.delta, c.from_at,
+            epoch(t.sampled_at - lag(t.sampled_at) over (
+                partition by t.cluster, t.source, t.is_synthetic, t.node, t.device, t.link_kind, t.link_index, t.counter
+                order by t.sampled_at
+            )) as seconds
+        from telemetry.link_counters as t
+        join crc_series as c
+            on c.cluster = t.cluster and c.source = t.source and c.is_synthetic = t.is_synthetic and c.node = t.node
+            and c.device = t.device and c.link_kind = t.link_kind and c.link_index = t.link_index and c.raw_counter = t.counter
+    )
+    group by all
 ),
 
 -- Cards count one traffic in several layers: the one nearest to the wire is taken, not their sum.
@@ -155,7 +159,7 @@ traffic as (
     from (
         select cluster, source, is_synthetic, node, device, link_kind, link_index, counter, tells, sum(delta) as grown
         from recent
-        where tells is not null and sampled_at >= from_at
+        where tells is not null
         group by all
     )
     group by all
@@ -222,10 +226,20 @@ events as (
 
 -- Minutes in which errors of a link grew, to find those that suffer together.
 bad as (
-    select distinct
-        cluster, source, is_synthetic, node, device, link_kind, link_index, date_trunc('minute', sampled_at) as minute_at
+    select
+        cluster, source, is_synthetic, node, device, link_kind, link_index, date_trunc('minute', sampled_at) as minute_at,
+        bool_or(sampled_at > to_at - interval 30 minute) as is_late
     from recent
-    where is_error and delta > 0 and sampled_at >= from_at
+    where error_class is not null and delta > 0
+    group by all
+),
+
+minutes as (
+    select
+        cluster, source, is_synthetic, node, device, link_kind, link_index,
+        count(*) as error_periods, count(*) filter (is_late) as bad_minutes
+    from bad
+    group by all
 ),
 
 pairs as (
@@ -249,10 +263,27 @@ neighbours as (
 
 -- A board keeps its history through swaps: by its serial number, else by its UUID.
 sufferers as (
-    select distinct r.cluster, r.is_synthetic, r.node, coalesce(i.gpu_serial, r.device) as board
-    from typed as r
-    left join current_boards as i on i.cluster = r.cluster and i.node = r.node and i.gpu_uuid = r.device
-    where r.is_error and r.delta > 0 and r.link_kind in ('nvlink', 'xgmi', 'hccs', 'c2c')
+    select distinct h.cluster, h.is_synthetic, h.node, coalesce(i.gpu_serial, h.device) as board
+    from mart.link_history as h
+    left join current_boards as i on i.cluster = h.cluster and i.node = h.node and i.gpu_uuid = h.device
+    where h.link_kind in ('nvlink', 'xgmi', 'hccs', 'c2c') and h.first_error_at is not null
+),
+
+whole as (
+    select
+        l.* exclude (is_up),
+        c.crc_max_per_s,
+        coalesce(m.error_periods, 0) as error_periods,
+        coalesce(m.bad_minutes, 0) as bad_minutes,
+        h.best_speed_mbit_per_s,
+        h.was_up and not l.is_up as is_down,
+        coalesce(u.unknown_counters, 0) as unknown_counters,
+        h.first_error_at, h.last_error_at
+    from links as l
+    left join crc_rates as c using (cluster, source, is_synthetic, node, device, link_kind, link_index)
+    left join minutes as m using (cluster, source, is_synthetic, node, device, link_kind, link_index)
+    left join unknowns as u using (cluster, source, is_synthetic, node, device, link_kind, link_index)
+    left join mart.link_history as h using (cluster, source, is_synthetic, node, device, link_kind, link_index)
 ),
 
 every_link as (
@@ -285,7 +316,7 @@ every_link as (
         cast(null as bigint) as expected_width_lanes,
         cast(null as bigint) as pcie_generation,
         cast(null as bigint) as expected_pcie_generation
-    from links as l
+    from whole as l
     left join traffic as t using (cluster, source, is_synthetic, node, device, link_kind, link_index)
     left join current_boards as b on b.cluster = l.cluster and b.node = l.node and b.gpu_uuid = l.device
     left join racks as r on r.cluster = l.cluster and r.node = l.node
@@ -318,7 +349,7 @@ every_link as (
         ) as expected_pcie_generation
     from pcie as p
     left join current_boards as b on b.cluster = p.cluster and b.node = p.node and b.gpu_uuid = p.device
-    left join links as l
+    left join whole as l
         on l.cluster = p.cluster and l.source = p.source and l.is_synthetic = p.is_synthetic and l.node = p.node
         and l.device = p.device and l.link_kind = 'pcie' and l.link_index = 0
 ),
