@@ -45,6 +45,7 @@ RECORDS: Final = {
 _HEAD: Final = struct.Struct("<IIQ")  # length, CRC-32 of time and body, arrival in µs
 _STAMP: Final = struct.Struct("<Q")
 _IDENTITY: Final = ("sampled_at", "cluster", "node", "gpu_uuid", "gpu_index", "parent_gpu_uuid", "accelerator_id")
+_NONE_KNOWN: Final = "a whole step held no metric of a GPU; `metrics.csv` names those that are known"
 _UNITS: Final = {column.name: column.unit for column in GPU_COLUMNS}
 
 
@@ -156,6 +157,7 @@ class Receiver:
             parsed = to_frames(series_frame(samples), where, "the request", rejects)
         except ParseError:  # not one metric of a GPU
             done.unknown += len(samples)
+            self._say_once({_NONE_KNOWN})
             return 0
         self._say_once({reject.reason for reject in parsed.rejects})
         frames = {name: frame for name, frame in parsed.frames.items() if name in RECORDS or "gpu_samples" in name}

@@ -177,9 +177,14 @@ def test_an_xid_is_an_event_when_the_gauge_changes_also_between_two_steps(receiv
     assert told.select("kind", "code", "severity").rows() == [("xid_last", 31, None), ("xid", 79, "fatal")]
 
 
-def test_metrics_nobody_knows_are_counted_and_no_error(receiver: Receiver) -> None:
-    receiver.accept(request(series("node_load1", [(T0, 1.0)], {"instance": "n1:9100"})))
-    assert receiver.settle(everything=True).unknown == 1
+def test_metrics_nobody_knows_are_counted_said_once_and_no_error(tmp_path: Path, clock: Clock) -> None:
+    told: list[str] = []
+    receiver = Receiver(tmp_path, settle_s=60, clock=clock, notify=told.append)
+    for _ in range(2):
+        receiver.accept(request(series("node_load1", [(T0, 1.0)], {"instance": "n1:9100"})))
+        assert receiver.settle(everything=True).unknown == 1
+    assert len(told) == 1
+    assert "no metric of a GPU" in told[0]
 
 
 def test_the_server_answers_as_prometheus_expects(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
