@@ -22,6 +22,7 @@ import polars as pl
 from sqlmodel import SQLModel
 
 from assets.telemetry_clean import conform
+from assets.telemetry_growth import COUNTERS, growth
 from assets.telemetry_order import IDENTITY, by_gpu_and_time
 from assets.telemetry_runs import Array, Runs
 from warehouse.schema.declare import lake_schema
@@ -38,19 +39,6 @@ COUNTER_LAG_US: Final = 500_000  # a counter is read a little after or before it
 QUIET_TENSOR_RATIO: Final = 0.01
 QUIET_SM_RATIO: Final = 0.05
 FROZEN_COUNTER_J: Final = 60.0  # a counter that stands still while power says this much was used is not to be believed
-COUNTERS: Final = {
-    "nvlink_tx_bytes": "nvlink_tx_delta_bytes",
-    "nvlink_rx_bytes": "nvlink_rx_delta_bytes",
-    "pcie_tx_bytes": "pcie_tx_delta_bytes",
-    "pcie_rx_bytes": "pcie_rx_delta_bytes",
-    "pcie_replay_count": "pcie_replay_delta_count",
-    "ecc_corrected_count": "ecc_corrected_delta_count",
-    "ecc_uncorrected_count": "ecc_uncorrected_delta_count",
-    "throttle_power_cap_ns": "throttle_power_cap_seconds",
-    "throttle_sw_thermal_ns": "throttle_sw_thermal_seconds",
-    "throttle_hw_thermal_ns": "throttle_hw_thermal_seconds",
-    "throttle_power_brake_ns": "throttle_power_brake_seconds",
-}
 GAUGES: Final = (
     "power_w",
     "power_limit_w",
@@ -125,7 +113,7 @@ def _rolled(read: pl.DataFrame, width_us: int, name: str, model: type[SQLModel])
     )
     inside = _stats(frame, starts.to_series().to_numpy())
     sums = _sums(frame, inside, width_us)
-    grown = _growth(inside, frame, HOUR_US // width_us)
+    grown = growth(inside, frame, HOUR_US // width_us)
     last = (pl.col("@gpu") != pl.col("@gpu").shift(-1)).fill_null(value=True)
     who = frame.lazy().select("@gpu", *IDENTITY).filter(last).collect()
     own = pl.concat([inside.drop(*_SUMMED, *COUNTERS, *ABOUT), grown.drop("@gpu", "@bucket")], how="horizontal")
@@ -295,67 +283,6 @@ def _added(name: str, inside: pl.DataFrame, own: Array, pieces: pl.DataFrame, ot
             total += np.bincount(at, column.fill_null(0).to_numpy(), size)
             known[at[has]] = True
     return pl.Series(name, total).set(pl.Series(~known), None)
-
-
-def _growth(buckets: pl.DataFrame, frame: pl.DataFrame, reach: int) -> pl.DataFrame:
-    """What each counter gained in a bucket: last value less the last of the bucket before, plus what restarts hid.
-
-    A value up to `reach` buckets back still counts as the one before. Only the samples where a counter restarted
-    are looked at one by one; they are few.
-    """
-    ordered = buckets
-    restarted = _restarted(frame)
-    gained = ordered.select("@gpu", "@bucket")
-    for counter, name in COUNTERS.items():
-        if ordered.get_column(counter).null_count() == ordered.height:
-            gained = gained.with_columns(pl.lit(None, pl.Int64).alias(name))
-            continue
-        before = _carried(ordered, counter, reach)
-        since = pl.coalesce(before, pl.col(f"@first {counter}"))
-        gained = gained.with_columns(ordered.select((pl.col(counter) - since).alias(name)))
-        if counter in restarted:
-            hidden = _hidden_by_restarts(frame, counter, reach)
-            gained = gained.join(hidden, on=("@gpu", "@bucket"), how="left", maintain_order="left").with_columns(
-                pl.col(name) + pl.col("@hidden").fill_null(0)
-            )
-            gained = gained.drop("@hidden")
-    return gained.with_columns(pl.col(n) / 1e9 for c, n in COUNTERS.items() if c.endswith("_ns"))
-
-
-def _carried(frame: pl.DataFrame, counter: str, reach: int) -> pl.Expr:
-    """The last known value of a counter before each row of the same GPU, no more than `reach` buckets back."""
-    value, bucket = pl.col(counter), pl.col("@bucket")
-    if frame.get_column(counter).null_count():
-        before = value.forward_fill().shift(1).over("@gpu")
-        known = pl.when(value.is_not_null()).then(bucket).forward_fill().shift(1).over("@gpu")
-        return pl.when(bucket - known <= reach).then(before)
-    same = pl.col("@gpu") == pl.col("@gpu").shift(1)
-    return pl.when(same & (bucket - bucket.shift(1) <= reach)).then(value.shift(1))
-
-
-def _restarted(frame: pl.DataFrame) -> set[str]:
-    """Counters that fell anywhere within a GPU: few, and only they are looked at sample by sample."""
-    same = pl.col("@gpu") == pl.col("@gpu").shift(1)
-    fell = {
-        name: pl.col(name)
-        < (pl.col(name).forward_fill() if frame.get_column(name).null_count() else pl.col(name)).shift(1)
-        for name in COUNTERS
-        if frame.get_column(name).null_count() < frame.height
-    }
-    told = frame.lazy().select((fell[name] & same).any().alias(name) for name in fell).collect()
-    return {name for name in fell if told.item(0, name)}
-
-
-def _hidden_by_restarts(frame: pl.DataFrame, counter: str, reach: int) -> pl.DataFrame:
-    """Sum, by bucket, of the values a counter had right before it restarted."""
-    return (
-        frame.lazy()
-        .select("@gpu", "@bucket", pl.col(counter).alias("@now"), _carried(frame, counter, reach).alias("@hidden"))
-        .filter(pl.col("@now") < pl.col("@hidden"))
-        .group_by("@gpu", "@bucket")
-        .agg(pl.col("@hidden").sum())
-        .collect()
-    )
 
 
 def _shared(crossing: pl.DataFrame, width_us: int) -> pl.DataFrame:
