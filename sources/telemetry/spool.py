@@ -43,19 +43,10 @@ from sources.telemetry.spool_format import (
     row_format,
 )
 
-RECORD_KINDS: Final = frozenset(
-    {
-        "ecc_counter",
-        "gpu_event",
-        "gpu_process",
-        "link_counter",
-        "inventory",
-        "null_reason",
-        "node_state",
-        "power_reading",
-        "gap",
-    }
-)
+RECORD_KINDS: Final = frozenset({
+    "ecc_counter", "gpu_event", "gpu_process", "inventory", "link_counter", "node_state", "null_reason",
+    "power_reading", "gap",
+})  # fmt: skip
 MIB: Final = 1 << 20
 KEPT_RECORDS: Final = 10_000  # records that a full disk refused wait in memory, the newest of them
 _LOG: Final = logging.getLogger(__name__)
