@@ -29,6 +29,8 @@ INFINIBAND_MAXIMA: Final[Mapping[str, int]] = {
 }
 NVLINK_MAXIMUM: Final = 65535  # 16 bits on Volta
 _WRAP: Final = 1 << 32
+NUMBER: Final = "@series"
+MOST_SERIES: Final = 1 << 62  # as many numbers as 64 bits hold
 
 
 def link_deltas(frame: pl.DataFrame) -> pl.DataFrame:
@@ -39,9 +41,15 @@ def link_deltas(frame: pl.DataFrame) -> pl.DataFrame:
     its maximum, so growth is not known · unreadable: null. A counter only counts as saturating while no value of
     its series lies above the maximum: on newer hardware the same counter has 64 bits.
     """
+    if frame.is_empty():
+        return frame.with_columns(pl.lit(None, pl.String).alias("delta_status"), pl.lit(None, pl.Int64).alias("delta"))
+    ordered = frame.with_columns(_numbers(frame)).sort(NUMBER, "sampled_at")
     value = pl.col("value")
-    before = value.forward_fill().shift(1).over(SERIES)
-    highest = value.max().over(SERIES)
+    if ordered["value"].null_count():
+        before = value.forward_fill().shift(1).over(NUMBER)
+    else:  # the usual case, and many times faster
+        before = pl.when(pl.col(NUMBER) == pl.col(NUMBER).shift(1)).then(value.shift(1))
+    highest = value.max().over(NUMBER)
     name = pl.col("counter").str.to_lowercase()
     maximum = (
         pl.when(pl.col("link_kind") == "infiniband")
@@ -74,7 +82,23 @@ def link_deltas(frame: pl.DataFrame) -> pl.DataFrame:
         .then(value)
     )
     return (
-        frame.sort(*SERIES, "sampled_at")
-        .with_columns(status.alias("delta_status"))
+        ordered.with_columns(status.alias("delta_status"))
         .with_columns(delta.cast(pl.Int64).alias("delta"))
+        .drop(NUMBER)
     )
+
+
+def _numbers(frame: pl.DataFrame) -> pl.Series:
+    """A number for each series that sorts as its columns do: comparing one number is faster than seven texts."""
+    whole = pl.repeat(0, frame.height, dtype=pl.Int64, eager=True)
+    size = 1
+    for name in SERIES:
+        column = frame.get_column(name)
+        codes = column.cast(pl.Categorical).to_physical() if column.dtype == pl.String else column
+        heads = pl.DataFrame({"code": codes, "told": column}).unique("code").sort("told")
+        size *= heads.height
+        if size > MOST_SERIES:
+            return frame.select(pl.struct(SERIES).rank("dense").cast(pl.Int64).alias(NUMBER)).to_series()
+        places = codes.replace_strict(heads["code"], pl.Series(range(heads.height), dtype=pl.Int64))
+        whole = whole * heads.height + places
+    return whole.alias(NUMBER)

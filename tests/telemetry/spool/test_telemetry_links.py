@@ -74,3 +74,21 @@ def test_links_and_arrival_order_do_not_mix() -> None:
     frame = pl.concat([series([1, 2]), series([50, 70], link=1)]).sample(fraction=1, shuffle=True, seed=3)
     result = link_deltas(frame)
     assert result.select("link_index", "value", "delta").rows() == [(0, 1, None), (0, 2, 1), (1, 50, None), (1, 70, 20)]
+
+
+def test_series_are_told_apart_and_sorted_however_many_names_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.concat(
+        series([k, k + 1, None, k + 3], counter=counter, link=link).with_columns(pl.lit(device).alias("device"))
+        for k, (device, link, counter) in enumerate(
+            (d, n, c) for d in ("GPU-b", "GPU-a") for n in (10, 9) for c in ("replay", "crc_flit")
+        )
+    ).sample(fraction=1, shuffle=True, seed=5)
+    found = link_deltas(frame)
+    assert found.equals(found.sort("device", "link_index", "counter", "sampled_at"))
+    assert found["delta"].to_list() == [None, 1, None, 2] * 8
+    monkeypatch.setattr("assets.telemetry_links.MOST_SERIES", 3)
+    assert link_deltas(frame).equals(found)
+
+
+def test_no_link_gives_no_row() -> None:
+    assert link_deltas(series([])).columns[-2:] == ["delta_status", "delta"]
