@@ -1,4 +1,10 @@
-"""Nothing is lost, nothing is doubled: the promises of ingest, each on the whole way from spool to published file."""
+"""Nothing is lost, nothing is doubled: the promises of ingest, each on the whole way from spool to published file.
+
+The reliability list by number: 1 replay, 2 kill and two at once, 5 full disk, 6 outage, 7 late and shuffled (and
+telemetry/spool/test_telemetry_rollup.py), 8 clock (and test_ingest.py), 15 counts, here. 3 truncation at every byte and
+4 flipped bits: telemetry/spool/test_spool_damage.py; 3 the stated time to the disk and 5 at the writer:
+test_spool_files.py beside it. 14 older formats: formats/.
+"""
 
 from __future__ import annotations
 
