@@ -8,6 +8,7 @@ whatever fails is tried again, later and later up to five minutes.
 from __future__ import annotations
 
 import datetime as dt
+import sqlite3
 import threading
 import time
 import traceback
@@ -30,6 +31,8 @@ from warehouse.lake import Lake
 from warehouse.publish import Published, published_versions
 from warehouse.schema import tables
 
+# Whose message says enough. SQLite's: Dagster keeps its events there, and a full disk fills that too.
+FORESEEN = (OSError, WarehouseError, AlmanacError, sqlite3.Error)
 FIRST_WAIT_S = 5.0
 LONGEST_WAIT_S = 300.0
 TELL_EVERY_S = 60.0  # events of many rounds are summed: at 35 KB a time, ten thousand rounds a day would be 350 MB
@@ -110,9 +113,10 @@ class Follower:
         try:
             act()
         except Exception as error:  # noqa: BLE001 - whatever it was, segments wait and the next attempt may work
-            if not isinstance(error, (OSError, WarehouseError, AlmanacError)):
+            told = _telling(error)
+            if not isinstance(told, FORESEEN):
                 traceback.print_exc()
-            self.complain(f"{what} failed: {_text(error)}; trying again in {patience.failed():.0f} s")
+            self.complain(f"{what} failed: {_text(told)}; trying again in {patience.failed():.0f} s")
         else:
             if patience.failures:
                 self.complain(f"{what} works again after {patience.failures} failed attempts")
@@ -205,9 +209,14 @@ def _open_instance(home: Home) -> Any:
     return dg.DagsterInstance.from_ref(instance_ref(home))
 
 
-def _text(error: Exception) -> str:
+def _telling(error: BaseException) -> BaseException:
+    """The error itself where its message says enough, else the one beneath it: libraries wrap what happened."""
+    while not isinstance(error, FORESEEN) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _text(error: BaseException) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'input/output'}: {error.strerror or error}"
-    return " ".join(
-        f"{'' if isinstance(error, (WarehouseError, AlmanacError)) else type(error).__name__ + ': '}{error}".split()
-    )[:400]
+    return " ".join(f"{'' if isinstance(error, FORESEEN) else type(error).__name__ + ': '}{error}".split())[:400]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import errno
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -210,6 +211,44 @@ def test_a_full_disk_backs_off_says_so_and_loses_nothing(house: Home, monkeypatc
     assert times[1] - times[0] >= 0.2
     assert times[2] - times[1] >= 0.4
     assert published(house) == 20  # landed in the first round, published by the third
+
+
+@pytest.mark.usefixtures("quick")
+def test_events_that_find_the_disk_full_are_one_line_and_told_later(
+    house: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, times = following._open_instance, []
+
+    def full(home: Home) -> Any:
+        times.append(home)
+        if len(times) == 1:  # as SQLAlchemy wraps it, with the whole statement in its message
+            raise RuntimeError("database or disk is full [SQL: CREATE …]") from sqlite3.OperationalError(
+                "database or disk is full"
+            )
+        return real(home)
+
+    monkeypatch.setattr(following, "_open_instance", full)
+    write_segment(house.inbox, "n1", range(10))
+    follow = Following(house, "telling Dagster failed")
+    assert follow() == 0
+    assert follow.complaints == ["telling Dagster failed: database or disk is full; trying again in 5 s"]
+    assert "Traceback" not in capsys.readouterr().err
+    with history_of(house) as instance:
+        assert [one["landed"] for one in told(instance, SAMPLES)] == [20]
+
+
+def test_an_unforeseen_error_is_told_with_where_it_happened(
+    house: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_arguments: object, **_options: object) -> IngestReport:
+        raise KeyError("power_w")
+
+    monkeypatch.setattr(following, "ingest", broken)
+    write_segment(house.inbox, "n1", range(10))
+    follow = Following(house, "this round failed")
+    assert follow() == 1
+    assert follow.complaints[0] == "this round failed: KeyError: 'power_w'; trying again in 5 s"
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_a_round_that_never_worked_again_is_exit_code_one(house: Home, monkeypatch: pytest.MonkeyPatch) -> None:
