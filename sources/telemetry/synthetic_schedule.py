@@ -5,7 +5,8 @@ the failures themselves (`synthetic_failures.py`), readings. The same plan gives
 
 Sizes and durations fit the GPU jobs of the Kalos cluster in the Acme trace (arXiv:2403.07648, cluster_summary.csv):
 median 1 GPU, mean 26.8, largest 1,024; median run time 124 s, mean 1,260 s; mean weighted by GPUs 10,000 s, so large
-jobs run longer; the longest 625,740 s. A cluster takes no job larger than half of itself.
+jobs run longer; the longest 625,740 s. Some waiting may be in those times: rows of that trace count a job from its
+submission, and the mean wait was 214 s. A cluster takes no job larger than half of itself.
 """
 
 from __future__ import annotations
