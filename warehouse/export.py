@@ -18,6 +18,7 @@ from warehouse.home import Home
 from warehouse.publish import SCHEMAS, STORAGE_VERSION
 
 ONE_FILE_A_TABLE = ("parquet", "csv")
+OWN = ".almanac-export"  # in the folder: the files that are ours to replace
 XLSX_MAX_ROWS = 1_048_575
 
 
@@ -25,7 +26,7 @@ def export(home: Home, folder: Path, form: str, *, everything: bool = False, ove
     """Write every table and view into `folder`; returns the files. Raises `WarehouseError`.
 
     Rows of sources whose licence does not allow giving them to others are left out unless `everything`. Files that
-    are there already are replaced, each whole, only with `overwrite`.
+    an export wrote before are replaced, each whole; other files of the same name only with `overwrite`.
     """
     published = home.published()
     try:
@@ -40,7 +41,8 @@ def export(home: Home, folder: Path, form: str, *, everything: bool = False, ove
         selects = {n: _select(con, n, everything=everything) for n in names}
         files = {n: folder / f"{n}.{form}" for n in names} if form in ONE_FILE_A_TABLE else {}
         whole = folder / f"warehouse.{form}"
-        _may_write(home, list(files.values()) or [whole], overwrite=overwrite)
+        targets = list(files.values()) or [whole]
+        _may_write(home, targets, overwrite=overwrite)
         try:
             for name, file in files.items():
                 _whole(file, partial(_file, con, selects[name], form))
@@ -48,21 +50,37 @@ def export(home: Home, folder: Path, form: str, *, everything: bool = False, ove
                 _whole(whole, partial(_duckdb if form == "duckdb" else _workbook, con, selects))
         except duckdb.Error as error:
             raise WarehouseError(f"cannot export to {folder}: {' '.join(str(error).split())[:300]}") from error
-    return list(files.values()) or [whole]
+    _own(folder, targets)
+    return targets
 
 
 def _may_write(home: Home, files: list[Path], *, overwrite: bool) -> None:
     there = [f for f in files if f.exists()]
     if any(f.resolve() == home.database.resolve() for f in there):
         raise WarehouseError(f"{home.database} is the published file itself; choose another place with --to")
-    if there and not overwrite:
-        more = f", and {len(there) - 1} more" if len(there) > 1 else ""
+    others = [f for f in there if f.name not in _owned(f.parent)]
+    if others and not overwrite:
+        more = f", and {len(others) - 1} more" if len(others) > 1 else ""
         raise WarehouseError(
-            f"{there[0]} is there already{more}; replace with --overwrite, or choose another place with --to"
+            f"{others[0]} is there already{more}, and no export wrote it; replace with --overwrite, "
+            "or choose another place with --to"
         )
 
 
-def _whole(target: Path, write: Callable[[Path], None]) -> None:
+def _owned(folder: Path) -> set[str]:
+    """Names of the files that exports wrote into a folder."""
+    try:
+        return set((folder / OWN).read_text(encoding="utf-8").splitlines())
+    except FileNotFoundError:
+        return set()
+
+
+def _own(folder: Path, files: list[Path]) -> None:
+    names = sorted({*_owned(folder), *(f.name for f in files)})
+    _whole(folder / OWN, lambda part: part.write_text("\n".join(names) + "\n", encoding="utf-8"))
+
+
+def _whole(target: Path, write: Callable[[Path], object]) -> None:
     """Write beside the target and move into place, so that nobody reads a part."""
     part = target.with_name(f".{os.getpid()}-{target.name}")
     part.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from pipelines.commands.options import home_option
 @click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path("almanac-export"))
 @click.option("--format", "form", type=click.Choice(["duckdb", "parquet", "csv", "xlsx"]), default="duckdb")
 @click.option("--all", "everything", is_flag=True, help="Include sources whose licence forbids giving rows to others.")
-@click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
+@click.option("--overwrite", is_flag=True, help="Replace also files of the same name that no export wrote.")
 @home_option
 def command(folder: Path, form: str, everything: bool, overwrite: bool, home_path: str | None) -> int:
     """Write tables as one DuckDB file, as Parquet or CSV files, or as one workbook. Raw samples are copied too."""

@@ -256,16 +256,25 @@ def test_export_leaves_out_what_may_not_be_given_to_others(at: Home, tmp_path: P
 
 
 @pytest.mark.parametrize(("form", "name"), [("duckdb", "warehouse.duckdb"), ("csv", "market.financials.csv")])
-def test_export_replaces_files_only_when_told(at: Home, tmp_path: Path, form: str, name: str) -> None:
+def test_export_replaces_files_of_others_only_when_told(at: Home, tmp_path: Path, form: str, name: str) -> None:
     mine = tmp_path / name
     mine.write_text("mine")
-    with pytest.raises(WarehouseError, match=f"{name} is there already; replace with --overwrite"):
+    with pytest.raises(WarehouseError, match=f"{name} is there already, and no export wrote it; replace"):
         export(at, tmp_path, form)
     assert mine.read_text() == "mine"
     assert [p.name for p in tmp_path.glob(f"*.{form}")] == [name]
     assert mine in export(at, tmp_path, form, overwrite=True)
     assert mine.read_bytes() != b"mine"
-    assert list(tmp_path.glob(".*")) == []
+    assert [p.name for p in tmp_path.glob(".*")] == [".almanac-export"]
+
+
+def test_export_replaces_what_it_wrote(at: Home, tmp_path: Path) -> None:
+    (file,) = [f for f in export(at, tmp_path, "csv") if f.name == "market.financials.csv"]
+    whole = file.read_text()
+    file.write_text("cut off")
+    export(at, tmp_path, "duckdb")
+    export(at, tmp_path, "csv")
+    assert file.read_text() == whole
 
 
 def test_export_never_replaces_the_published_file(at: Home) -> None:
