@@ -6,7 +6,6 @@ writing (`spool.py`). The node agent does not import this module.
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import zlib
@@ -19,6 +18,7 @@ from typing import Any, Final, cast
 import numpy as np
 import polars as pl
 
+from sources.telemetry.segment_records import Told, record_frames
 from sources.telemetry.segment_rows import (
     FormatError,
     Header,
@@ -53,8 +53,6 @@ from sources.telemetry.spool_format import (
 _FLUSH_ROWS: Final = 1 << 18  # rows decoded together: enough to be fast, few enough to let go of the bytes
 _HEADER_BYTES: Final = 4096  # a usual header fits; a longer one is read on
 _POPULATE: Final = getattr(mmap, "MAP_POPULATE", 0)  # Linux
-_TIMES: Final = frozenset({"valid_from", "valid_to"})
-_MOST_US: Final = 1 << 57  # the year 6500; what lies above is no instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class _Raw:
     header: Header | None = None
     refusal: FormatError | None = None
     rows: list[Rows] = field(default_factory=list)
-    records: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    records: list[tuple[int, bytes]] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
 
 
@@ -103,7 +101,8 @@ def read_segment(body: bytes | Path) -> Segment:
     if raw.header is None:
         return Segment("", None, pl.DataFrame(), {}, raw.damage)
     samples = samples_frame(raw.header.columns, [(raw.header, raw.rows)])
-    return Segment(raw.header.segment_id, raw.header, samples, _records([raw]), raw.damage)
+    records = record_frames([Told(raw.header, raw.records, raw.damage)])
+    return Segment(raw.header.segment_id, raw.header, samples, records, raw.damage)
 
 
 def read_header(path: Path) -> Header | None:
@@ -137,27 +136,29 @@ def read_segments(bodies: Iterable[tuple[str, bytes | Path]]) -> Batch:
     A segment whose header cannot be read shows in `damage` alone.
     """
     ids: list[str] = []
-    damage: list[tuple[str, Damage]] = []
-    told: list[_Raw] = []
+    damage: list[tuple[str, list[Damage]]] = []
+    told: list[Told] = []
     waiting: dict[tuple[Column, ...], list[tuple[Header, list[Rows]]]] = defaultdict(list)
     frames: dict[tuple[Column, ...], list[pl.DataFrame]] = defaultdict(list)
     rows = 0
     for name, body in bodies:
         raw = _scan(_bytes(body))
-        damage.extend((name, d) for d in raw.damage)
+        damage.append((name, raw.damage))
         if raw.header is None:
             continue
         ids.append(raw.header.segment_id)
         waiting[raw.header.columns].append((raw.header, raw.rows))
         rows += sum(block.size for block in raw.rows)
         if raw.records:
-            told.append(_Raw(header=raw.header, records=raw.records))
+            told.append(Told(raw.header, raw.records, raw.damage))
         if rows >= _FLUSH_ROWS:
             _flush(waiting, frames)
             rows = 0
     _flush(waiting, frames)
     samples = [(columns, pl.concat(parts, rechunk=False)) for columns, parts in frames.items()]
-    return Batch(ids, samples, _records(told), damage, sum(frame.height for _, frame in samples))
+    records = record_frames(told)
+    hurt = [(name, one) for name, some in damage for one in some]
+    return Batch(ids, samples, records, hurt, sum(frame.height for _, frame in samples))
 
 
 def _flush(
@@ -208,7 +209,7 @@ def _trusted(body: Body, end: int) -> _Raw:
             at += count * (FRAME_BYTES + length)
             continue
         if kind == RECORD:
-            _add_record(raw, body, at, begin, begin + length)
+            raw.records.append((at, bytes(body[begin : begin + length])))
         elif kind == HEADER and raw.header is None:
             if not _add_header(raw, body, at, begin, begin + length):
                 return raw
@@ -256,7 +257,7 @@ def _distrusted(body: Body, seal: Seal | None, *, holds: bool) -> _Raw:
     row_type = row_type_of(cast("Header", raw.header).columns)
     for item in frames:
         if item.kind == RECORD:
-            _add_record(raw, body, item.start, item.begin, item.end)
+            raw.records.append((item.start, bytes(body[item.begin : item.end])))
     raw.damage.extend(_unknown(f.start, f.kind, f.end) for f in frames if f.kind not in KINDS)
     fitting = (f for f in frames if f.kind == SAMPLES and f.rows and f.end - f.begin == f.rows * row_type.itemsize)
     for first, count in _neighbours(fitting):
@@ -298,53 +299,3 @@ def _add_header(raw: _Raw, body: Body, start: int, begin: int, end: int) -> bool
 
 def _unknown(start: int, kind: int, end: int) -> Damage:
     return Damage(start, end - start, f"a frame of kind {kind}, which this version does not know")
-
-
-def _add_record(raw: _Raw, body: Body, start: int, begin: int, end: int) -> None:
-    """A record's row holds plain values, and instants as integers; one that does not is told as damage."""
-    try:
-        told = json.loads(body[begin:end])
-        kind, row = str(told["kind"]), dict(told["row"])
-        wrong = [name for name, value in row.items() if not _is_plain(name, value)]
-    except (KeyError, TypeError, ValueError) as error:
-        raw.damage.append(Damage(start, end - start, f"a record that does not read as one ({error!r})"))
-        return
-    if wrong:
-        raw.damage.append(Damage(start, end - start, f"a record of kind {kind} with a {wrong[0]} that is none"))
-        return
-    raw.records.append((kind, row))
-
-
-def _is_plain(name: str, value: object) -> bool:
-    if _is_instant(name):
-        return value is None or (isinstance(value, int) and abs(value) < _MOST_US)
-    return value is None or isinstance(value, str | int | float)
-
-
-def _is_instant(name: str) -> bool:
-    return name.endswith("_at") or name in _TIMES
-
-
-def _records(raws: Sequence[_Raw]) -> dict[str, pl.DataFrame]:
-    """Records by kind; instants written as integers in µs become UTC times."""
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for raw in raws:
-        header = raw.header
-        if header is None:
-            continue
-        who = {
-            "cluster": header.cluster,
-            "node": header.node,
-            "source": header.source,
-            "is_synthetic": header.is_synthetic,
-        }
-        for kind, row in raw.records:
-            extra = {"created_at": header.created_at_us} if kind == "gap" else {}
-            rows[kind].append(who | extra | row)
-    frames = {kind: pl.DataFrame(told, infer_schema_length=None, strict=False) for kind, told in rows.items()}
-    return {
-        kind: frame.with_columns(
-            pl.col(name).cast(pl.Int64).cast(pl.Datetime("us", "UTC")) for name in frame.columns if _is_instant(name)
-        )
-        for kind, frame in frames.items()
-    }
