@@ -28,6 +28,7 @@ from warehouse.schema.telemetry import GpuSample
 from warehouse.schema.telemetry_rollups import GpuHour, GpuMinute
 
 SEEN = "samples_version"
+RECENT = 20  # commits looked at first
 SPAN_HOURS = 24
 MOST_MINUTE_ROWS = 1_000_000
 CHUNK_ROWS = 500_000
@@ -110,10 +111,12 @@ def _computed(lake: Lake, first: int, last: int, only: Sequence[str] | None) -> 
 
 
 def _seen(lake: Lake) -> int:
-    for commit in reversed(lake.history(GpuHour)):
-        seen = commit["stats"].get("", {}).get(SEEN)
-        if seen is not None:
-            return int(seen)
+    """Every roll-up's last commit says it; older commits are read only after other work on the table."""
+    for limit in (RECENT, None):
+        for commit in reversed(lake.history(GpuHour, limit=limit)):
+            seen = commit["stats"].get("", {}).get(SEEN)
+            if seen is not None:
+                return int(seen)
     return -1
 
 
