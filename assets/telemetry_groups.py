@@ -7,7 +7,6 @@ gate, the commit (`ingest.py`). Several groups run side by side; each lets go of
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from assets.telemetry_files import Written, write_files
 from assets.telemetry_known import Known
 from assets.telemetry_parts import late_parts
 from assets.telemetry_unknown import unknown_kinds, unknown_records
-from assets.waiting import Waiting
+from assets.waiting import THREADS, Waiting
 from sources.telemetry.segment import read_segments
 from warehouse.lake import Lake
 from warehouse.quality.batches import steady_columns
@@ -29,7 +28,6 @@ from warehouse.schema.declare import lake_schema, qualified_name
 from warehouse.schema.telemetry import GpuSample
 
 SAMPLES = qualified_name(GpuSample)
-THREADS = min(4, (os.cpu_count() or 1) + 1)  # one more than cores: some wait for the disk; each holds a group in memory
 
 
 @dataclass(frozen=True, slots=True)

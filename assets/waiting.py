@@ -22,7 +22,8 @@ from warehouse.home import Home
 
 ARCHIVE = "spool"
 BATCH_BYTES = 1 << 30  # about 3 M rows: what a gate and a commit cost is shared by many
-GROUP_BYTES = 64 << 20  # what one thread holds at a time
+GROUP_BYTES = 64 << 20  # about what one thread holds at a time
+THREADS = min(4, (os.cpu_count() or 1) + 1)  # one more than cores: some wait for the disk; each holds a group in memory
 KEEP_SEGMENTS = dt.timedelta(days=7)
 
 
@@ -111,18 +112,21 @@ def batches(found: Sequence[Waiting], most_bytes: int | None = None) -> Iterator
 
 
 def groups(batch: Sequence[Waiting], most_bytes: int | None = None) -> list[list[Waiting]]:
-    """A batch divided between the threads. All segments of a node stay together: repeats are found within a group."""
+    """A batch divided evenly, so that no thread works while the others have nothing left; a small one stays whole.
+
+    All segments of a node stay together: repeats are found within a group.
+    """
     most = most_bytes or GROUP_BYTES
-    divided: list[list[Waiting]] = []
-    size = most
+    total = sum(w.size for w in batch)
+    rounds = -(-total // (THREADS * most))
+    count = 1 if total <= most // 4 else rounds * THREADS
+    divided: list[list[Waiting]] = [[] for _ in range(count)]
+    before = 0
     for _, some in groupby(sorted(batch, key=lambda w: w.node), key=lambda w: w.node):
         node = list(some)
-        if size + sum(w.size for w in node) > most:
-            divided.append([])
-            size = 0
-        divided[-1].extend(node)
-        size += sum(w.size for w in node)
-    return divided
+        divided[before * count // max(1, total)].extend(node)
+        before += sum(w.size for w in node)
+    return [group for group in divided if group]
 
 
 def retire(paths: Iterable[Path], folder: Path) -> int:
