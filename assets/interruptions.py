@@ -48,7 +48,10 @@ def collapse_events(events: pl.DataFrame, window: dt.timedelta = WINDOW) -> pl.D
     rank = {"gpu_bus": 0, "gpu_memory": 1, "gpu_processor": 2, "link": 3, "other": 4}
     grave = (
         events.with_columns(component_class().alias("component_class"))
-        .filter(~pl.col("kind").is_in(["returned", "gap", "throttle"]) & (pl.col("component_class") != "application"))
+        .filter(
+            ~pl.col("kind").is_in(["returned", "gap", "throttle", "xid_last"])
+            & (pl.col("component_class") != "application")
+        )
         .with_columns(pl.col("component_class").replace_strict(rank, return_dtype=pl.Int64).alias("rank"))
         .sort("cluster", "node", "occurred_at", "rank")
     )

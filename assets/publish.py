@@ -65,12 +65,14 @@ def computed_columns(home: Home, sources: pl.DataFrame) -> dict[str, Compute]:
     from assets.telemetry_boards import close_processes, ecc_deltas
     from assets.telemetry_intervals import close_inventory, close_node_states, close_null_reasons
     from assets.telemetry_links import link_deltas
+    from assets.telemetry_xids import date_xids
 
     authorities = _authorities(sources)
     return {
         "ops.collection": lambda _: collection(Lake(home.lake)),
         "telemetry.bill_monthly": lambda _: bills(Lake(home.lake), authorities),
         "telemetry.ecc_counters": ecc_deltas,
+        "telemetry.gpu_events": date_xids,
         "telemetry.gpu_processes": close_processes,
         "telemetry.inventory": close_inventory,
         "telemetry.link_counters": link_deltas,

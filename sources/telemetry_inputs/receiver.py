@@ -205,7 +205,7 @@ class Receiver:
         for device, kind, code in events.select("device", "kind", "code").iter_rows():
             before = self._last_xids.get(device)
             keep.append(kind != "xid_last" or before != code)
-            kinds.append("xid" if kind == "xid_last" and before is not None else kind)
+            kinds.append("xid" if kind == "xid_last" and before is not None and code > 0 else kind)
             self._last_xids[device] = code
         return events.with_columns(pl.Series("kind", kinds, dtype=pl.String)).filter(pl.Series(keep, dtype=pl.Boolean))
 

@@ -117,3 +117,11 @@ def test_llama3_from_the_curated_facts():
     assert (faulty["incidents"], faulty["published_share_ratio"]) == (148, 0.301)
     assert faulty["share_ratio"] == pytest.approx(148 / 419, abs=1e-6)
     assert out[name, "class", "GPU", "all"]["share_ratio"] == pytest.approx(0.640, abs=5e-4)
+
+
+def test_a_code_that_stood_in_a_gauge_at_its_first_reading_is_no_incident():
+    standing = event(60, 79, kind="xid_last", severity=None)
+    out = built(telemetry__gpu_hours=hours(100), telemetry__gpu_events=[standing])
+    assert out["c1", "all", "all", "all"]["incidents"] == 0
+    out = built(telemetry__gpu_hours=hours(100), telemetry__gpu_events=[standing, event(90, 79)])
+    assert {k[2]: v["incidents"] for k, v in out.items() if k[1] == "class"} == {"gpu_bus": 1}

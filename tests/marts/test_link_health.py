@@ -150,7 +150,7 @@ def test_a_board_that_failed_elsewhere_is_found_by_its_serial_after_a_swap() -> 
 def test_pcie_lanes_below_those_of_like_boards_fail_and_replays_warn() -> None:
     def hour(gpu: str, lanes: int, replays: int) -> dict:
         row = {"hour_at": at("2026-03-02T11:00:00"), "date": at(NEW).date(), "gpu_uuid": gpu, "accelerator_id": "h100"}
-        return row | {"pcie_link_width_min": lanes, "pcie_replay_delta_count": replays}
+        return row | {"pcie_link_width_min": lanes, "pcie_replay_delta_count": replays, "sample_count": 60}
 
     found = health(gpu_hours=[hour("A", 16, 0), hour("B", 8, 0), hour("C", 16, 2)])
     told = {r["device"]: (r["verdict"], r["rule"]) for r in found}
@@ -254,7 +254,7 @@ def test_pcie_is_measured_by_what_board_and_slot_can_do() -> None:
     def hour(gpu: str, lanes: int, generation: int, idle_s: float) -> dict:
         row = {"hour_at": at("2026-03-02T11:00:00"), "date": at(NEW).date(), "gpu_uuid": gpu, "accelerator_id": "h100"}
         row |= {"pcie_link_width_min": lanes, "pcie_link_generation_max": generation, "pcie_replay_delta_count": 0}
-        return row | {"inactive_seconds": idle_s, "seconds_covered": 3600.0}
+        return row | {"inactive_seconds": idle_s, "seconds_covered": 3600.0, "sample_count": 60}
 
     able = {"pcie_link_width_max": 16, "pcie_link_generation_max": 5, "accelerator_id": "h100"}
     boards = [{"valid_from": at("2026-03-01T00:00:00"), "gpu_uuid": g} | able for g in "ABCD"]
@@ -275,7 +275,49 @@ def test_errors_of_pcie_join_its_replays_in_one_row() -> None:
     pcie = {"link_kind": "pcie", "link_index": 0}
     rows = [count("bad_tlp", 12, 12, **pcie), count("l0_to_recovery", 900, 900, **pcie)]
     rows += [count("unsupported_requests", 900, 900, **pcie)]
-    (link,) = health(*rows, gpu_hours=[hour | {"pcie_replay_delta_count": 3}])
+    (link,) = health(*rows, gpu_hours=[hour | {"pcie_replay_delta_count": 3, "sample_count": 60}])
     assert (link["link_kind"], link["replay_count"], link["other_error_count"]) == ("pcie", 3, 12)
     assert (link["error_count"], link["verdict"], link["rule"]) == (15, "warn", "other errors > 10")
     assert link["last_error_at"] == at(NEW)
+
+
+def pcie_hour(clock: int, samples: int, replays: int | None = 0, **given) -> dict:
+    row = {"hour_at": at(f"2026-03-02T{clock:02}:00:00"), "date": at(NEW).date(), "gpu_uuid": "A"}
+    return row | {"sample_count": samples, "pcie_replay_delta_count": replays, "pcie_link_width_min": 16} | given
+
+
+@pytest.mark.parametrize(
+    ("hours", "errors", "expected"),
+    [
+        ([pcie_hour(11, 60, None)], None, "unknown"),  # lanes were read, no counter was
+        ([pcie_hour(11, 1)], None, "unknown"),  # one reading
+        ([pcie_hour(8, 1), pcie_hour(11, 1)], None, "unknown"),  # too far apart to be compared
+        ([pcie_hour(10, 1), pcie_hour(11, 1)], 0, "ok"),
+        ([pcie_hour(10, 1, None), pcie_hour(11, 1)], None, "unknown"),
+        ([pcie_hour(11, 2)], 0, "ok"),
+    ],
+)
+def test_a_pcie_counter_that_was_not_read_twice_is_no_evidence(hours, errors, expected) -> None:
+    (link,) = health(gpu_hours=hours)
+    assert (link["error_count"], link["replay_count"], link["verdict"]) == (errors, errors, expected)
+    assert link["rule"] == ("no rule broken" if expected == "ok" else "no error counter read twice")
+
+
+def test_pcie_lanes_that_are_missing_fail_without_any_counter() -> None:
+    (link,) = health(
+        gpu_hours=[pcie_hour(11, 1, None, pcie_link_width_min=8)],
+        inventory=[{"valid_from": at("2026-03-01T00:00:00"), "gpu_uuid": "A", "pcie_link_width_max": 16}],
+    )
+    assert (link["verdict"], link["error_count"]) == ("fail", None)
+
+
+def test_pcie_was_last_read_in_the_last_minute_with_a_sample_not_at_the_end_of_the_hour() -> None:
+    def minute(clock: str, samples: int, **given) -> dict:
+        row = {"minute_at": at(f"2026-03-02T{clock}:00"), "date": at(NEW).date(), "gpu_uuid": "A"}
+        return row | {"sample_count": samples, "pcie_link_width_min": 16 if samples else None} | given
+
+    minutes = [minute("11:02", 1), minute("11:07", 1), minute("11:08", 0), minute("11:30", 1, gpu_uuid="B")]
+    (link,) = health(gpu_hours=[pcie_hour(11, 2)], gpu_minutes=minutes)
+    assert link["last_read_at"] == at("2026-03-02T11:07:00")
+    (link,) = health(gpu_hours=[pcie_hour(11, 2)])
+    assert link["last_read_at"] == at("2026-03-02T11:00:00")

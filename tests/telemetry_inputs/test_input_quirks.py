@@ -138,11 +138,12 @@ def test_quirk_09_an_absent_series_is_no_zero(parse):
 def test_quirk_10_xid_gauge_is_sticky(parse):
     points = [(100.0, "0"), (110.0, "0"), (120.0, "79"), (130.0, "79"), (140.0, "79"), (150.0, "31")]
     events = parse("prometheus", matrix("DCGM_FI_DEV_XID_ERRORS", *points)).frames[EVENTS]
-    assert events.select("kind", "code").rows() == [("xid", 79), ("xid", 31)]
-    assert events["occurred_at"][0] == dt.datetime.fromtimestamp(120, dt.UTC)
+    assert events.select("kind", "code").rows() == [("xid_last", 0), ("xid", 79), ("xid", 31)]
+    assert events["occurred_at"][1] == dt.datetime.fromtimestamp(120, dt.UTC)
     standing = parse("dcgm-exporter", line("DCGM_FI_DEV_XID_ERRORS", "43")).frames[EVENTS]
     assert standing.select("kind", "code").rows() == [("xid_last", 43)]
-    assert EVENTS not in parse("dcgm-exporter", line("DCGM_FI_DEV_XID_ERRORS", "0")).frames
+    none = parse("dcgm-exporter", line("DCGM_FI_DEV_XID_ERRORS", "0")).frames[EVENTS]
+    assert none.select("kind", "code", "severity").rows() == [("xid_last", 0, None)]
 
 
 def test_quirk_11_energy_keeps_its_raw_value_over_a_restart(parse):

@@ -13,7 +13,7 @@
 -- column gpu_serial: serial number of its board
 -- column rack: rack of the node, where the inventory names one
 -- column window_from_at: start of the 24 hours up to the collector's newest reading in the cluster, UTC
--- column last_read_at: newest reading of the link, UTC
+-- column last_read_at: newest reading of the link, UTC; for PCIe the minute of it, or its hour where minutes are not kept
 -- column error_count: growth of all its error counters in the window; null where none could be compared
 -- column replay_count: of it replays
 -- column recovery_count: of it recoveries, failed ones included; successful recoveries of NVLink 5 too
@@ -40,7 +40,7 @@
 -- column unknown_counters: error counters that stand at their maximum or could not be read
 -- column verdict: fail, warn, ok, or unknown where no error counter could be compared
 -- column rule: the rule that decided, with its threshold
--- column first_error_at: first growth of an error counter of this link on record, UTC
+-- column first_error_at: first growth of an error counter of this link on record, UTC; of PCIe replays the start of its hour
 -- column last_error_at: last such growth, UTC
 -- column neighbour_count: links of the same node whose errors grew in the same minutes
 -- column neighbours: up to five of them, as device#link
@@ -169,7 +169,14 @@ traffic as (
 boards as (
     select
         cluster, source, is_synthetic, node, gpu_uuid, hour_at, accelerator_id,
-        pcie_replay_delta_count, pcie_link_width_min,
+        pcie_link_width_min, "date",
+        -- a counter read once in two hours has grown by nothing that anyone could see: its 0 is no evidence
+        case when
+            sample_count >= 2
+            or lag(hour_at) over (
+                partition by cluster, source, is_synthetic, node, gpu_uuid, pcie_replay_delta_count is null order by hour_at
+            ) = hour_at - interval 1 hour
+            then pcie_replay_delta_count end as replays,
         case when inactive_seconds < 0.5 * seconds_covered then pcie_link_generation_max end as working_generation,
         max(hour_at) over (partition by cluster, source, is_synthetic) + interval 1 hour as to_at
     from telemetry.gpu_hours
@@ -181,18 +188,30 @@ pcie as (
         cluster, source, is_synthetic, node, gpu_uuid as device, 'pcie' as link_kind, 0 as link_index,
         any_value(accelerator_id) as accelerator_id,
         any_value(to_at) - interval 24 hour as window_from_at,
-        max(hour_at) + interval 1 hour as last_read_at,
-        sum(pcie_replay_delta_count) filter (hour_at >= to_at - interval 24 hour) as replay_count,
-        count(*) filter (pcie_replay_delta_count > 0 and hour_at >= to_at - interval 24 hour) as error_periods,
+        max(hour_at) as last_hour_at,
+        max("date") as last_day,
+        sum(replays) filter (hour_at >= to_at - interval 24 hour) as replay_count,
+        count(*) filter (replays > 0 and hour_at >= to_at - interval 24 hour) as error_periods,
         min(pcie_link_width_min) filter (hour_at >= to_at - interval 24 hour) as width_lanes,
         max(pcie_link_width_min) as best_width,
         max(working_generation) filter (hour_at >= to_at - interval 24 hour) as pcie_generation,
         max(working_generation) as best_generation,
-        min(hour_at) filter (pcie_replay_delta_count > 0) as first_error_at,
-        max(hour_at) filter (pcie_replay_delta_count > 0) as last_error_at
+        min(hour_at) filter (replays > 0) as first_error_at,
+        max(hour_at) filter (replays > 0) as last_error_at
     from boards
     group by all
     having max(hour_at) >= any_value(to_at) - interval 24 hour
+),
+
+-- An hour says that a GPU was read in it; its last minute with a sample says how late.
+pcie_read as (
+    select p.cluster, p.source, p.is_synthetic, p.node, p.device, max(m.minute_at) as last_minute_at
+    from pcie as p
+    join telemetry.gpu_minutes as m
+        on m.cluster = p.cluster and m.source = p.source and m.is_synthetic = p.is_synthetic and m.node = p.node
+        and m.gpu_uuid = p.device and m."date" = p.last_day and date_trunc('hour', m.minute_at) = p.last_hour_at
+    where m.sample_count > 0 and (m.pcie_replay_delta_count is not null or m.pcie_link_width_min is not null)
+    group by all
 ),
 
 current_boards as (
@@ -327,7 +346,7 @@ every_link as (
     where l.link_kind <> 'pcie'
     union all by name
     select
-        p.* exclude (accelerator_id, best_width, best_generation, error_periods, first_error_at, last_error_at, last_read_at),
+        p.* exclude (accelerator_id, best_width, best_generation, error_periods, first_error_at, last_error_at, last_hour_at, last_day),
         coalesce(p.accelerator_id, b.accelerator_id) as accelerator_id, b.gpu_serial, b.rack,
         l.other_error_count,
         l.bad_minutes,
@@ -337,7 +356,7 @@ every_link as (
         greatest(p.error_periods, l.error_periods) as error_periods,
         least(p.first_error_at, l.first_error_at) as first_error_at,
         greatest(p.last_error_at, l.last_error_at) as last_error_at,
-        greatest(p.last_read_at, l.last_read_at) as last_read_at,
+        greatest(coalesce(r.last_minute_at, p.last_hour_at), l.last_read_at) as last_read_at,
         case when p.replay_count is null then 0 else 1 end + coalesce(l.compared, 0) as compared,
         coalesce(
             b.width_max,
@@ -348,6 +367,7 @@ every_link as (
             max(p.best_generation) over (partition by p.cluster, p.is_synthetic, coalesce(p.accelerator_id, b.accelerator_id))
         ) as expected_pcie_generation
     from pcie as p
+    left join pcie_read as r using (cluster, source, is_synthetic, node, device)
     left join current_boards as b on b.cluster = p.cluster and b.node = p.node and b.gpu_uuid = p.device
     left join whole as l
         on l.cluster = p.cluster and l.source = p.source and l.is_synthetic = p.is_synthetic and l.node = p.node
@@ -379,7 +399,7 @@ judged as (
                 > 10 then 'warn: other errors > 10'
             when link_kind = 'pcie' and replay_count >= 1 then 'warn: PCIe replays >= 1'
             when compared = 0 and is_deaf then 'unknown: DCGM reads 0 from this architecture whatever happens'
-            when compared = 0 and coalesce(width_lanes, 0) = 0 then 'unknown: no error counter read twice'
+            when compared = 0 then 'unknown: no error counter read twice'
             when unknown_counters > 0 then 'unknown: a counter stands at its maximum or could not be read'
             else 'ok: no rule broken'
         end as decided

@@ -54,7 +54,8 @@ events as (
         end as component_class
     from telemetry.gpu_events
     where
-        kind not in ('returned', 'gap', 'throttle')
+        -- xid_last: a code that stood in a gauge before the first reading, of an unknown time
+        kind not in ('returned', 'gap', 'throttle', 'xid_last')
         -- an application's own fault leaves the GPU well
         and not (kind = 'xid' and code in (13, 31, 43, 45, 68, 69))
         and coalesce(severity, 'error') in ('error', 'fatal')

@@ -53,7 +53,11 @@ class GpuEvent(Observed, table=True):
     occurred_at: dt.datetime = col("when it happened, UTC", key=True, sa_type=UTC_TIME)
     node: str = col("host name of the node", key=True)
     device: str = col(DEVICE + ", else `node`", key=True)
-    kind: str = col("xid, sxid, lost, returned, ecc, remap, throttle, link_down, …", key=True)
+    kind: str = col(
+        "xid, sxid, lost, returned, ecc, remap, throttle, link_down, …; xid_last: a code that a gauge held at its first "
+        "reading, of an unknown time",
+        key=True,
+    )
     event_id: str = col(
         "tells events of one instant apart: the code, with sub-code and link where there are any", key=True
     )

@@ -35,7 +35,7 @@ select * from (
     select cluster, is_synthetic, node, occurred_at as seen_at, case when kind = 'xid' then 'XID ' || code else kind end as what,
         coalesce(message, severity, '') as why, 'device' as kind
     from telemetry.gpu_events
-    where kind not in ('returned', 'gap', 'throttle') and coalesce(severity, 'error') in ('error', 'fatal')
+    where kind not in ('returned', 'gap', 'throttle', 'xid_last') and coalesce(severity, 'error') in ('error', 'fatal')
     union all
     select cluster, is_synthetic, unnest(string_split(node_list, ',')), ended_at, state, 'job ' || job_id || '/' || attempt, 'job'
     from telemetry.jobs
