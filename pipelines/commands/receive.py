@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import os
 import signal
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "ALMANAC_RECEIVE_TOKEN"  # noqa: S105 - the variable's name
 MOST_BYTES = 32 << 20
+MOST_PORT = 65_535
 
 
 @click.command("receive")
@@ -38,10 +40,13 @@ def command(listen: str, cluster: str, settle_s: float, home_path: str | None) -
     from warehouse.home import Home
 
     host, _, port = listen.rpartition(":")
-    if not port.isdigit():
-        raise click.UsageError(f"--listen {listen!r} is no address: give HOST:PORT")
+    if not port.isdecimal() or int(port) > MOST_PORT:
+        raise click.UsageError(f"--listen {listen!r} is no address: give HOST:PORT, the port at most {MOST_PORT}")
     receiver = Receiver(Home.at(home_path).prepare().inbox, cluster=cluster, settle_s=settle_s, notify=_say)
-    server = serve(receiver, host or "0.0.0.0", int(port), os.environ.get(TOKEN_VARIABLE, ""))  # noqa: S104 - asked for
+    try:
+        server = serve(receiver, host or "0.0.0.0", int(port), os.environ.get(TOKEN_VARIABLE, ""))  # noqa: S104 - asked for
+    except (OSError, UnicodeError) as error:
+        raise click.UsageError(f"cannot listen on {listen}: {getattr(error, 'strerror', None) or error}") from None
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -57,7 +62,15 @@ def command(listen: str, cluster: str, settle_s: float, home_path: str | None) -
 
 def serve(receiver: Receiver, host: str, port: int, token: str = "") -> ThreadingHTTPServer:
     """A server that hands bodies of POST /api/v1/write to the receiver. Call `serve_forever` on it."""
-    return ThreadingHTTPServer((host, port), type("Handler", (_Handler,), {"receiver": receiver, "token": token}))
+    return _Server((host, port), type("Handler", (_Handler,), {"receiver": receiver, "token": token}))
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A sender that goes away is no news: it sends again what was not answered. Anything else is one line."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError | TimeoutError):
+            _say(f"a request of {client_address[0]} failed: {type(error).__name__}: {error}")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -112,6 +125,8 @@ def _settle(receiver: Receiver, *, everything: bool = False) -> None:
         receiver.settle(everything=everything)
     except OSError as error:
         _say(f"segments wait, the journal keeps them: {error.strerror or error}")
+    except Exception as error:  # noqa: BLE001 - requests of other nodes must still be taken and kept
+        _say(f"segments wait, the journal keeps them: {type(error).__name__}: {error}")
 
 
 def _say(line: str) -> None:

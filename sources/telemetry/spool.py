@@ -45,7 +45,7 @@ from sources.telemetry.spool_format import (
 
 RECORD_KINDS: Final = frozenset({
     "ecc_counter", "gpu_event", "gpu_process", "inventory", "link_counter", "node_state", "null_reason",
-    "power_reading", "gap",
+    "power_reading", "gap", "set_aside",
 })  # fmt: skip
 MIB: Final = 1 << 20
 KEPT_RECORDS: Final = 10_000  # records that a full disk refused wait in memory, the newest of them

@@ -15,6 +15,7 @@ from sources.telemetry_inputs.sentinels import blank_reason
 from sources.telemetry_inputs.xid_catalogue import with_meaning
 
 ENTITY = ["sampled_at", "cluster", "node", "gpu_uuid"]
+SERIES = ["metric", "sampled_at", "node", "board_uuid", "gi", "link", "domain"]
 BARE_UUID = r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 CONTAINER_ID = r"^[0-9a-f]{12}$"
 COUNTERS = ("_bytes", "_ns", "_count", "_rows", "energy_j")
@@ -43,7 +44,7 @@ def to_frames(series: pl.DataFrame, where: Where, what: str, rejects: list[Rejec
         known = series.join(metric_map(), on="metric", how="inner")
     if known["at"].null_count() or not known.height:
         known = known.with_columns(pl.col("at").fill_null(where.moment(what)))
-    known = _placed(known, where)
+    known = placed(known, where)
     known, repeats = _first_scrape(known)
     rejects = rejects + repeats + _nameless(known)
     values = _valued(known.filter(pl.col("gpu_uuid").is_not_null() | (pl.col("kind") == "power")))
@@ -70,7 +71,7 @@ def gap_frame(where: Where, what: str) -> Parsed:
     return Parsed({"telemetry.null_reasons": stamped(pl.DataFrame(record), where, time_column=None)})
 
 
-def _placed(known: pl.DataFrame, where: Where) -> pl.DataFrame:
+def placed(known: pl.DataFrame, where: Where) -> pl.DataFrame:
     """Add sampled_at, cluster, node, board_uuid, gpu_uuid (an instance's own where the metric has its scope)."""
     uuid = pl.col("uuid")
     board = pl.when(uuid.str.contains(BARE_UUID)).then(pl.lit("GPU-") + uuid).otherwise(uuid)
@@ -96,12 +97,11 @@ def _first_scrape(known: pl.DataFrame) -> tuple[pl.DataFrame, list[Reject]]:
 
     A later scrape without time stamps would claim the same instant. One reject stands for each GPU and scrape.
     """
-    series = ["metric", "sampled_at", "node", "board_uuid", "gi", "link", "domain"]
     marked = known.with_columns(
-        pl.col("line").rank("ordinal").over(series).alias("nth"), pl.col("scope").eq("board").alias("is_board")
+        pl.col("line").rank("ordinal").over(SERIES).alias("nth"), pl.col("scope").eq("board").alias("is_board")
     )
     # On a MIG board each instance repeats the board's value: the first counts, the others are no error.
-    board = [*(c for c in series if c != "gi")]
+    board = [*(c for c in SERIES if c != "gi")]
     marked = marked.with_columns(
         pl.when("is_board")
         .then(pl.col("line").rank("ordinal").over([*board, "is_board"]))
@@ -230,20 +230,20 @@ def _links(values: pl.DataFrame) -> pl.DataFrame:
 def _xids(values: pl.DataFrame) -> pl.DataFrame:
     """The XID gauge keeps the last code for ever: only a change within this payload is an event.
 
-    What stood there at the first reading is kept as kind `xid_last`, 0 (none since the driver loaded) too: a later
-    payload that begins with another code then tells an event (`assets/telemetry_xids.py`). So is a return to 0.
+    A code that stood there from the first reading on happened before it; it is kept as kind `xid_last`.
     """
     gauge = values.filter((pl.col("kind") == "xid") & pl.col("value").is_not_null()).sort("sampled_at", "line")
     gauge = gauge.with_columns(pl.col("value").cast(pl.Int64).alias("code"))
     before = pl.col("code").shift(1).over("board_uuid", "node", "cluster")
-    seen = gauge.with_columns(before.alias("before")).filter(pl.col("code").ne_missing(pl.col("before")))
-    standing = pl.col("before").is_null() | (pl.col("code") == 0)
+    seen = gauge.with_columns(before.alias("before")).filter(
+        (pl.col("code") > 0) & pl.col("code").ne_missing(pl.col("before"))
+    )
     events = seen.select(
         pl.col("sampled_at").alias("occurred_at"),
         "cluster",
         "node",
         pl.col("board_uuid").alias("device"),
-        pl.when(standing).then(pl.lit("xid_last")).otherwise(pl.lit("xid")).alias("kind"),
+        pl.when(pl.col("before").is_null()).then(pl.lit("xid_last")).otherwise(pl.lit("xid")).alias("kind"),
         pl.col("code").cast(pl.String).alias("event_id"),
         pl.col("board_uuid").alias("gpu_uuid"),
         "pci_bus_id",

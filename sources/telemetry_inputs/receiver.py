@@ -26,12 +26,23 @@ from typing import Any, Final
 
 import polars as pl
 
-from sources.base import ParseError, Reject
+from sources.base import ParseError
 from sources.telemetry.spool import SpoolWriter
 from sources.telemetry.spool_format import GPU_COLUMNS, Column, Slot
 from sources.telemetry_inputs.context import UNKNOWN, Where
 from sources.telemetry_inputs.metrics import column_of, to_frames
 from sources.telemetry_inputs.remote_write import Sample, samples_of, series_frame, unpacked
+from sources.telemetry_inputs.set_aside import (
+    BROKEN,
+    KIND,
+    Aside,
+    Asides,
+    is_possible,
+    left_out,
+    lines_of,
+    readable,
+    wrong_times,
+)
 
 COLLECTOR: Final = "prometheus"
 JOURNALS: Final = "remote-write"
@@ -51,12 +62,22 @@ _UNITS: Final = {column.name: column.unit for column in GPU_COLUMNS}
 
 @dataclass(slots=True)
 class Settled:
-    """What a step made: samples settled and carried on, segments written, samples of metrics nobody knows."""
+    """What a step made: samples settled and carried on, segments, samples of unknown metrics, samples without a time."""
 
     samples: int = 0
     carried: int = 0
     segments: int = 0
     unknown: int = 0
+    aside: int = 0
+
+
+@dataclass(slots=True)
+class _Ready:
+    """Settled samples, which of them do not come again, and samples whose time is none."""
+
+    samples: list[Sample]
+    is_final: list[bool]
+    impossible: list[Sample]
 
 
 class Receiver:
@@ -79,6 +100,7 @@ class Receiver:
         self._fd = -1
         self._last_xids: dict[str, int] = {}
         self._told: set[str] = set()
+        self._asides = Asides()
 
     def accept(self, body: bytes) -> int:
         """Keep one request; how many samples it holds. It is on the disk when this returns.
@@ -107,11 +129,11 @@ class Receiver:
             with self._lock:
                 self._close()
                 journals = sorted(self._folder.glob("*.journal"))
-            if not journals:
+            if not journals and not self._asides:
                 return Settled()
             edge = int(self._clock() * 1e6) - self._settle_us
             ready, rest, done = self._divided(journals, edge, everything=everything)
-            done.segments = self._write(ready, done)
+            self._write(ready, done, everything=everything)
             if rest:
                 self._carry(rest)
             for journal in journals:
@@ -120,7 +142,7 @@ class Receiver:
 
     def _divided(
         self, journals: Sequence[Path], edge: int, *, everything: bool
-    ) -> tuple[list[Sample], list[tuple[int, bytes]], Settled]:
+    ) -> tuple[_Ready, list[tuple[int, bytes]], Settled]:
         """Samples of instants of which nothing came after `edge`, and the requests that hold any other."""
         requests = [request for journal in journals for request in self._read(journal)]
         newest: dict[int, int] = defaultdict(int)
@@ -128,11 +150,21 @@ class Receiver:
         for arrived, _, samples in told:
             for _, at, _ in samples:
                 newest[at] = max(newest[at], arrived)
-        waiting = set() if everything else {at for at, arrived in newest.items() if arrived > edge}
-        # A request with a waiting instant is carried whole: its settled samples come again and are known by key then.
-        rest = [(arrived, body) for arrived, body, samples in told if any(at in waiting for _, at, _ in samples)]
-        ready = [sample for _, _, samples in told for sample in samples if sample[1] not in waiting]
-        return ready, rest, Settled(len(ready), sum(at in waiting for _, _, s in told for _, at, _ in s))
+        # A time that is none has no row to wait for.
+        late = {at for at, arrived in newest.items() if arrived > edge and is_possible(at)}
+        waiting = set() if everything else late
+        ready, rest, carried = _Ready([], [], []), [], 0
+        for arrived, body, samples in told:
+            waits = sum(at in waiting for _, at, _ in samples)
+            carried += waits
+            if waits:  # carried whole: its settled samples come again and are known by key then
+                rest.append((arrived, body))
+            else:
+                ready.impossible += [sample for sample in samples if not is_possible(sample[1])]
+            good = [sample for sample in samples if sample[1] not in waiting and is_possible(sample[1])]
+            ready.samples += good
+            ready.is_final += [not waits] * len(good)
+        return ready, rest, Settled(len(ready.samples), carried)
 
     def _read(self, journal: Path) -> Iterator[tuple[int, bytes]]:
         """Whole requests of a journal; a torn end was never answered, so its sender sends it again."""
@@ -147,29 +179,46 @@ class Receiver:
             yield arrived, request
             at += _HEAD.size + length
 
-    def _write(self, samples: list[Sample], done: Settled) -> int:
-        if not samples:
-            return 0
-        rejects: list[Reject] = []
-        observed = dt.datetime.fromtimestamp(max(at for _, at, _ in samples) / 1000, dt.UTC)
-        where = Where(self._cluster, UNKNOWN, observed, {})
+    def _write(self, ready: _Ready, done: Settled, *, everything: bool) -> None:
+        frames, found = self._frames(ready, done)
+        held = self._asides.with_found(found)
+        told = self._asides.due(held, self._clock(), everything=everything)
+        places = {place for f in frames.values() for place in f.select("cluster", _node(f)).unique().rows()}
+        for cluster, node in sorted(places | {(one.cluster, one.node) for one in told}):
+            here = {n: f.filter(pl.col("cluster") == cluster, _node(f) == node) for n, f in frames.items()}
+            aside = [one for one in told if (one.cluster, one.node) == (cluster, node)]
+            self._write_node(cluster, node, {n: f for n, f in here.items() if f.height}, aside)
+            done.segments += 1
+        self._asides.keep(held, told, self._clock())
+        for line in lines_of(told):
+            self._notify(line)
+
+    def _frames(self, ready: _Ready, done: Settled) -> tuple[dict[str, pl.DataFrame], list[Aside]]:
+        """Rows of the settled samples, and what makes no row."""
+        newest = max((at for _, at, _ in ready.samples), default=0)
+        where = Where(self._cluster, UNKNOWN, dt.datetime.fromtimestamp(newest / 1000, dt.UTC), {})
+        found = wrong_times(ready.impossible, where)
+        done.aside = len(ready.impossible)
+        if not ready.samples:
+            return {}, found
+        series = series_frame(ready.samples)
+        found += left_out(series, pl.Series(ready.is_final, dtype=pl.Boolean), where)
         try:
-            parsed = to_frames(series_frame(samples), where, "the request", rejects)
+            parsed = to_frames(series, where, "the request", [])
         except ParseError:  # not one metric of a GPU
-            done.unknown += len(samples)
+            done.unknown += len(ready.samples)
             self._say_once({_NONE_KNOWN})
-            return 0
-        self._say_once({reject.reason for reject in parsed.rejects})
+            return {}, found
+        except BROKEN:
+            series, broken = readable(series, where)
+            found += broken
+            parsed = to_frames(series, where, "the request", [])
         frames = {name: frame for name, frame in parsed.frames.items() if name in RECORDS or "gpu_samples" in name}
         if "telemetry.gpu_events" in frames:
             frames["telemetry.gpu_events"] = self._new_xids(frames["telemetry.gpu_events"])
-        places = sorted({place for f in frames.values() for place in f.select("cluster", _node(f)).unique().rows()})
-        for cluster, node in places:
-            here = {n: f.filter(pl.col("cluster") == cluster, _node(f) == node) for n, f in frames.items()}
-            self._write_node(cluster, node, {n: f for n, f in here.items() if f.height})
-        return len(places)
+        return frames, found
 
-    def _write_node(self, cluster: str, node: str, frames: dict[str, pl.DataFrame]) -> None:
+    def _write_node(self, cluster: str, node: str, frames: dict[str, pl.DataFrame], aside: Sequence[Aside]) -> None:
         rows = frames.pop("telemetry.gpu_samples", pl.DataFrame())
         columns = tuple(
             Column(n, "f8" if column_of(n) == pl.Float64() else "i8", _UNITS[n]) for n in rows.columns if n in _UNITS
@@ -189,6 +238,9 @@ class Receiver:
                 for row in _plain(frame):
                     if not spool.record(RECORDS[name], row):
                         raise OSError(28, "the disk refused a record", str(self.inbox))
+            for one in aside:
+                if not spool.record(KIND, one.record()):
+                    raise OSError(28, "the disk refused a record", str(self.inbox))
             names = [column.name for column in columns]
             ticks = rows.sort("sampled_at").partition_by("sampled_at", maintain_order=True) if rows.height else []
             for tick in ticks:

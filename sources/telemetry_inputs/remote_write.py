@@ -123,6 +123,7 @@ def _point(message: bytes, begin: int, end: int) -> tuple[int, float] | None:
                 return None
         elif field == 2 and kind == _VARINT:  # noqa: PLR2004
             time_ms, _ = _varint(message, first)
+            time_ms &= (1 << 64) - 1  # ten bytes hold 70 bits; protobuf leaves the upper ones out
             time_ms -= (1 << 64) if time_ms >> 63 else 0
         del last
     return time_ms, value
