@@ -230,20 +230,20 @@ def _links(values: pl.DataFrame) -> pl.DataFrame:
 def _xids(values: pl.DataFrame) -> pl.DataFrame:
     """The XID gauge keeps the last code for ever: only a change within this payload is an event.
 
-    A code that stood there from the first reading on happened before it; it is kept as kind `xid_last`.
+    What stood there at the first reading is kept as kind `xid_last`, 0 (none since the driver loaded) too: a later
+    payload that begins with another code then tells an event (`assets/telemetry_xids.py`). So is a return to 0.
     """
     gauge = values.filter((pl.col("kind") == "xid") & pl.col("value").is_not_null()).sort("sampled_at", "line")
     gauge = gauge.with_columns(pl.col("value").cast(pl.Int64).alias("code"))
     before = pl.col("code").shift(1).over("board_uuid", "node", "cluster")
-    seen = gauge.with_columns(before.alias("before")).filter(
-        (pl.col("code") > 0) & pl.col("code").ne_missing(pl.col("before"))
-    )
+    seen = gauge.with_columns(before.alias("before")).filter(pl.col("code").ne_missing(pl.col("before")))
+    standing = pl.col("before").is_null() | (pl.col("code") == 0)
     events = seen.select(
         pl.col("sampled_at").alias("occurred_at"),
         "cluster",
         "node",
         pl.col("board_uuid").alias("device"),
-        pl.when(pl.col("before").is_null()).then(pl.lit("xid_last")).otherwise(pl.lit("xid")).alias("kind"),
+        pl.when(standing).then(pl.lit("xid_last")).otherwise(pl.lit("xid")).alias("kind"),
         pl.col("code").cast(pl.String).alias("event_id"),
         pl.col("board_uuid").alias("gpu_uuid"),
         "pci_bus_id",
