@@ -1,7 +1,8 @@
 """Clocks of nodes: a segment whose readings lie in the future, or before GPUs of today, is held back for a person.
 
 Belongs here: judging a segment's span, as its seal tells it, by our own clock. Does not belong here: one sample (a
-clock that steps within a segment keeps every reading; the roll-up invents no energy from it).
+clock that steps within a segment keeps every reading; the roll-up invents no energy from it), rows of documents
+(`warehouse.quality.sample_times`).
 
 One node with a wrong clock would make its cluster's newest reading, and by it "the last 24 hours" of every mart.
 """
@@ -16,10 +17,9 @@ from typing import Final
 
 from sources.telemetry.spool_format import SEAL, SEAL_MAGIC, Seal
 from warehouse.quality.batches import Outcome
+from warehouse.quality.sample_times import EARLIEST, MOST_AHEAD
 
-MOST_AHEAD: Final = dt.timedelta(hours=1)  # more is no drift: a time zone taken for UTC, or no time at all
 TOLD_AHEAD: Final = dt.timedelta(seconds=30)
-EARLIEST: Final = dt.datetime(2016, 1, 1, tzinfo=dt.UTC)  # a clock without battery starts at 1970 or 2000
 SECOND_US: Final = 1_000_000
 
 

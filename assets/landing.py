@@ -24,6 +24,7 @@ from warehouse.faults import fault_point
 from warehouse.lake import Counts, Lake, Load
 from warehouse.quality.batches import Outcome, batch_rules, batch_stats
 from warehouse.quality.rows import conform, identity, split
+from warehouse.quality.sample_times import refuse_mistimed
 from warehouse.quality.suite import suite_of
 from warehouse.schema.declare import key_of, lake_schema, qualified_name, table_of
 from warehouse.schema.ops import QualityResult
@@ -35,13 +36,17 @@ HOUR_US = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows one payload holds for one table, before any rule. `rejects` never became rows."""
+    """The rows one payload holds for one table, before any rule. `rejects` never became rows.
+
+    judged_at: our clock, by which the time of each row is judged; None where that was done before (segments).
+    """
 
     payload_id: str
     stream: str
     sha256: str | None
     frame: pl.DataFrame
     rejects: Sequence[Reject] = ()
+    judged_at: dt.datetime | None = None
 
 
 @dataclass(slots=True)
@@ -134,7 +139,7 @@ def _assemble(model: type[SQLModel], parts: Sequence[Part]) -> list[_Batch]:
         batch.payload_ids.append(part.payload_id)
         read = part.frame.height + len(part.rejects)
         refused = [refused_records(part.rejects, part.sha256)]
-        rejected = len(part.rejects)
+        rejected, mistimed = len(part.rejects), 0
         try:
             frame, cast_reasons = conform(part.frame, model)
         except ValueError as drift:
@@ -142,13 +147,18 @@ def _assemble(model: type[SQLModel], parts: Sequence[Part]) -> list[_Batch]:
             rejected = read
         else:
             divided = split(frame, cast_reasons, model)
-            batch.good.append(divided.good.with_columns(pl.lit(part.payload_id).alias(PAYLOAD)))
+            good = divided.good
+            if part.judged_at is not None:
+                good, wrong = refuse_mistimed(good, model, part.judged_at)
+                refused.append(refused_rows(wrong, part.sha256))
+                mistimed = wrong.height
+            batch.good.append(good.with_columns(pl.lit(part.payload_id).alias(PAYLOAD)))
             refused.append(refused_rows(divided.refused, part.sha256))
             rejected += divided.refused.height
         batch.refused.extend(refused)
         batch.read += read
-        batch.rejected += rejected
-        batch.tally[part.payload_id] = (read, rejected)
+        batch.rejected += rejected  # one node with a wrong clock says nothing against the rows of the others
+        batch.tally[part.payload_id] = (read, rejected + mistimed)
     return list(batches.values())
 
 

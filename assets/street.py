@@ -262,7 +262,7 @@ def _part(kept: Kept, parsed: Parsed, name: str, source: Source) -> Part:
         frame = frame.with_columns(pl.lit(v).cast(schema[k]).alias(k) for k, v in stamps.items() if k in schema)
         frame = _dated(_completed(frame, schema), schema)
     rejects: list[Reject] = [r for r in parsed.rejects if r.table == name]
-    return Part(kept.payload_id, kept.stream, kept.payload_sha256, frame, rejects)
+    return Part(kept.payload_id, kept.stream, kept.payload_sha256, frame, rejects, judged_at=dt.datetime.now(dt.UTC))
 
 
 def _completed(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:

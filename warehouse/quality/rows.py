@@ -154,7 +154,7 @@ def _refuse(frame: pl.DataFrame, verdicts: pl.DataFrame, rules: list[RowRule], b
         )
         for i, rule in enumerate(rules)
     )
-    return both.select(first.alias("hit"), _raw(frame)).select(
+    return both.select(first.alias("hit"), raw_form(frame)).select(
         pl.col("hit").struct.field("rule"), pl.col("hit").struct.field("reason"), "raw"
     )
 
@@ -162,7 +162,7 @@ def _refuse(frame: pl.DataFrame, verdicts: pl.DataFrame, rules: list[RowRule], b
 def _refuse_uncast(frame: pl.DataFrame, reasons: pl.Series, bad: pl.Series) -> pl.DataFrame:
     if not bad.any():
         return pl.DataFrame(schema=REFUSED)
-    return frame.filter(bad).select(pl.lit("type").alias("rule"), reasons.filter(bad).alias("reason"), _raw(frame))
+    return frame.filter(bad).select(pl.lit("type").alias("rule"), reasons.filter(bad).alias("reason"), raw_form(frame))
 
 
 def _keys(frame: pl.DataFrame, model: type[SQLModel]) -> tuple[pl.DataFrame, int, pl.DataFrame]:
@@ -178,7 +178,7 @@ def _keys(frame: pl.DataFrame, model: type[SQLModel]) -> tuple[pl.DataFrame, int
             "another row of the same payload has the key {} with other values",
             pl.concat_str([pl.col(k).cast(pl.String) for k in key], separator=" | "),
         ).alias("reason"),
-        _raw(frame),
+        raw_form(frame),
     )
     return once.filter(first), frame.height - once.height, conflicts
 
@@ -189,5 +189,6 @@ def identity(model: type[SQLModel]) -> list[str]:
     return value or [c.name for c in lake_columns(model) if c.name not in ("payload_sha256", "retrieved_at")]
 
 
-def _raw(frame: pl.DataFrame) -> pl.Expr:
+def raw_form(frame: pl.DataFrame) -> pl.Expr:
+    """Each row as JSON in a column `raw`, the way quarantine keeps it."""
     return pl.struct(pl.col(c) for c in frame.columns).struct.json_encode().alias("raw")
