@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+import re
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from pipelines.commands.options import home_option
 
 if TYPE_CHECKING:
+    from assets.street import StreetReport
     from sources.base import Payload
 
+DEFAULT_PORT = re.compile(r"^(http://[^/]+):80(?=/|$)|^(https://[^/]+):443(?=/|$)")  # the archive's links lack it
 MOST_AT_ONCE = 64 << 20  # answers that land together; the next ones are asked for after that
 
 
@@ -56,19 +60,20 @@ def command(
 
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     start, end = _instant("--from", start_text), _instant("--to", end_text) if end_text else now
+    _check_url(url)
     if not start < end <= now + dt.timedelta(seconds=step_s):
         raise click.UsageError("--from must lie before --to, and --to not in the future")
     home = Home.at(home_path).prepare()
     source = source_named("prometheus")
     kept = [] if again else Archive(home.archive).of_source(source.name)
-    landed = {_key(asked(one.url)) for one in kept if one.outcome == "landed"}
+    landed = {_key(one.url, one.meta.get("cluster"), asked(one.url)) for one in kept if one.outcome == "landed"}
     asking = Asking(
         url,
         step_s,
         metrics or METRICS,
         os.environ.get(TOKEN_VARIABLE, ""),
         {"cluster": cluster} if cluster else None,
-        lambda parameters: _key(parameters) in landed,
+        lambda parameters: _key(url, cluster, parameters) in landed,
     )
     done, problem = [], ""
     with HttpWeb() as web, told("asking"):
@@ -83,19 +88,46 @@ def command(
     if done or not home.database.exists():
         with told("publishing"):
             publish_home(home)
+    new, known = sum(r.rows_landed for r in done), sum(r.rows_known for r in done)
+    refused = sum(one.counts.rejected for report in done for one in report.landed)
     click.echo(
-        f"{sum(r.received for r in done)} answers, {sum(r.rows_landed for r in done):,} new rows, "
-        f"{sum(r.rows_known for r in done):,} already there"
+        f"{sum(r.received for r in done)} answers, {new:,} new rows, {known:,} already there"
+        + (f", {refused:,} refused" if refused else "")
     )
-    for line in dict.fromkeys(line for report in done for line in report.complaints()):
+    for line in dict.fromkeys([*(line for report in done for line in report.complaints()), *_refusals(done)]):
         click.echo(f"almanac: {' '.join(line.split())}", err=True)
     if problem:
         click.echo(f"almanac: {problem}; what came before has landed: call it again to go on", err=True)
-    return 1 if problem or any(report.failed for report in done) else 0
+    nothing = refused and not new and not known
+    return 1 if problem or nothing or any(report.failed for report in done) else 0
 
 
-def _key(parameters: Any) -> tuple[str, ...]:
-    return tuple(parameters.get(name, "") for name in ("query", "start", "end", "step"))
+def _key(url: str, cluster: str | None, parameters: Mapping[str, str]) -> tuple[str, ...]:
+    """What tells two answers apart. url: of the server or of its answer; user name and password do not count."""
+    from sources.http_addresses import clean_url
+    from sources.telemetry_inputs.prometheus_range import PATH
+
+    server = clean_url(url).partition("?")[0].rstrip("/").removesuffix(PATH).rstrip("/")
+    server = DEFAULT_PORT.sub(r"\1\2", server)
+    return server, cluster or "", *(parameters.get(name, "") for name in ("query", "start", "end", "step"))
+
+
+def _check_url(url: str) -> None:
+    from sources.http_addresses import clean_url
+
+    try:
+        parts = urllib.parse.urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise click.UsageError(f"{clean_url(url)} is no address of a Prometheus, such as http://prometheus:9090")
+
+
+def _refusals(done: Iterable[StreetReport]) -> Iterator[str]:
+    for one in (landed for report in done for landed in report.landed):
+        for refusal in one.refusals:
+            yield f"{one.table}: refused {refusal.count} by {refusal.rule}: {refusal.first}"
 
 
 def _portions(payloads: Iterable[Payload]) -> Iterator[list[Payload]]:

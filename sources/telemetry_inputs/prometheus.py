@@ -73,7 +73,10 @@ class Prometheus(LocalInput):
             if not text.lstrip().startswith(("{", "[")):  # a saved /metrics page
                 series, wrong = read_exposition(text)
                 return to_frames(series, where, "the exposition", wrong)
-            return to_frames(read_answer(text, metric), where, "the answer", [])
+            series = read_answer(text, metric)
+            if series.is_empty() and where.observed_at is None:
+                raise ParseError("the answer holds no series: the server has none of these metrics in that time")
+            return to_frames(series, where, "the answer", [])
         found: list[pl.DataFrame] = []
         rejects: list[Reject] = []
         for name, body in unpack(payload.read(), MAX_ANSWER).items():
@@ -136,6 +139,10 @@ def _data(text: str) -> dict[str, Any]:
     data = answer.get("data")
     if not isinstance(data, dict):
         raise ParseError("the answer holds names only: save /api/v1/query or query_range")
+    if "result" in data and not data["result"] and answer.get("warnings"):  # a store behind it was not there
+        raise ParseError(
+            f"the answer is empty, and the server warns: {answer['warnings'][0]}; ask again when it is well"
+        )
     return data
 
 

@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 from pipelines.cli import almanac, guarded
+from pipelines.commands.backfill import _key
 from warehouse.home import Home
 
 POWER = {"GPU-a": 300, "GPU-b": 400}
@@ -29,6 +30,8 @@ class Server(ThreadingHTTPServer):
         self.asked: list[tuple[str, str]] = []
         self.fails_from: dt.datetime | None = None
         self.token = ""
+        self.ahead = dt.timedelta()  # how far its clock is ahead
+        self.warning = ""
 
     @property
     def url(self) -> str:
@@ -49,10 +52,16 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.fails_from and last >= self.server.fails_from:
             return self._answer(501, b"no longer here")
         self.server.asked.append((f"{first:%H:%M}", f"{last:%H:%M}"))
+        if self.server.warning:
+            empty = {"status": "success", "data": {"resultType": "matrix", "result": []}}
+            return self._answer(200, json.dumps({**empty, "warnings": [self.server.warning]}).encode())
         step = dt.timedelta(seconds=int(query["step"]))
         at = [first + k * step for k in range((last - first) // step + 1)]
         found = [
-            {"metric": {"__name__": name, "UUID": gpu, "Hostname": "n1"}, "values": [[t.timestamp(), v(t)] for t in at]}
+            {
+                "metric": {"__name__": name, "UUID": gpu, "Hostname": "n1"},
+                "values": [[(t + self.server.ahead).timestamp(), v(t)] for t in at],
+            }
             for gpu, power in POWER.items()
             for name, v in (
                 ("DCGM_FI_DEV_POWER_USAGE", lambda _t, p=power: str(p)),
@@ -138,3 +147,60 @@ def test_an_interrupted_back_fill_goes_on_where_it_stopped(
 def test_a_range_that_is_none_is_a_wrong_call(prometheus: Server, home: Path, span: tuple[str, str]) -> None:
     assert backfill(home, prometheus, *span) == 2
     assert prometheus.asked == []
+
+
+SPAN = ("--from", "2026-11-01T00:00:00Z", "--to", "2026-11-01T01:00:00Z")
+
+
+def test_another_server_or_cluster_is_asked_though_the_range_is_the_same(
+    prometheus: Server, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = f"http://localhost:{prometheus.server_port}"
+    base = ["--home", str(home), *SPAN]
+
+    def call(url: str, cluster: str) -> int:
+        return guarded(lambda: almanac(args=["backfill", url, *base, "--cluster", cluster], standalone_mode=False))
+
+    assert [call(prometheus.url, "a"), call(other, "b"), call(prometheus.url, "c")] == [0, 0, 0]
+    assert len(prometheus.asked) == 3
+    # two GPUs, 60 points a minute apart, in each cluster
+    told = "select cluster, count(*) from telemetry.gpu_samples group by 1 order by 1"
+    assert rows(home, told) == [("a", 120), ("b", 120), ("c", 120)]
+    with_name = prometheus.url.replace("http://", "http://user:pass@") + "/"
+    assert [call(other, "b"), call(with_name, "a")] == [0, 0]
+    assert len(prometheus.asked) == 3  # both are in the archive, whoever asks
+
+
+def test_a_default_port_and_a_password_make_no_other_server() -> None:
+    answered = _key("https://prom/x/api/v1/query_range?step=60", "c1", {"step": "60"})
+    assert _key("https://me:s3cret@PROM:443/x/", "c1", {"step": "60"}) == answered
+    assert _key("http://prom:443/x", "c1", {"step": "60"}) != answered
+
+
+def test_points_ahead_of_the_clock_are_refused(
+    prometheus: Server, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prometheus.ahead = dt.timedelta(days=365 * 50)
+    assert backfill(home, prometheus, *SPAN) == 1
+    said = capsys.readouterr()
+    assert "1 answers, 0 new rows, 0 already there, 120 refused" in said.out
+    assert "refused 120 by sampled_at is not ahead of the clock: sampled_at is 2076-10-19" in said.err
+
+
+def test_an_empty_answer_shows_the_warning_of_the_server(
+    prometheus: Server, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prometheus.warning = "store-1 is not available"
+    assert backfill(home, prometheus, *SPAN) == 1
+    said = capsys.readouterr().err
+    assert "the server warns: store-1 is not available" in said
+    assert "--observed-at" not in said
+
+
+@pytest.mark.parametrize("url", ["ftp://user:s3cret@x", "prometheus:9090", "http://[x"])
+def test_an_address_that_is_none_is_a_wrong_call(home: Path, capsys: pytest.CaptureFixture[str], url: str) -> None:
+    assert guarded(lambda: almanac(args=["backfill", url, *SPAN, "--home", str(home)], standalone_mode=False)) == 2
+    said = capsys.readouterr().err
+    assert "is no address of a Prometheus" in said
+    assert "s3cret" not in said
+    assert said.count("\n") == 1
