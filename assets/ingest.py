@@ -145,7 +145,12 @@ def _land_whole(work: _Work, fast: Sequence[Waiting]) -> _Verdict | None:
     if not fast:
         return _Verdict()
     known = Known(work.lake)
-    ready = prepare(work.lake, groups(fast), known)
+    try:
+        ready = prepare(work.lake, groups(fast), known)
+    except FileNotFoundError:
+        if all(w.path.exists() for w in fast):
+            raise
+        return None  # another process took a segment meanwhile
     hurt = [w for one in ready for w in one.hurt]
     ids = [i for one in ready for i in one.segment_ids]
     if not ids:
@@ -276,7 +281,7 @@ def _refuse(work: _Work, wrong: Sequence[Waiting]) -> None:
     """Segments with units nobody taught the house, or from a clock that is wrong: recorded as blocked, one load for all."""
     if not wrong:
         return
-    read = sum(rows_of(w.path) for w in wrong)
+    read = sum(_rows_of(w.path) for w in wrong)
     reason = f"{work.stream}: {'; '.join(sorted({w.problem or f'{w.node}: {w.doubt}' for w in wrong}))}"
     counts = Counts(read, 0, read, 0)
     load = Load(work.load_id, work.source, counts, "blocked", reason, len(wrong))
@@ -284,9 +289,19 @@ def _refuse(work: _Work, wrong: Sequence[Waiting]) -> None:
         work.report.landed.append(Landed(SAMPLES, work.source, counts, "blocked", reason))
 
 
+def _rows_of(path: Path) -> int:
+    try:
+        return rows_of(path)
+    except FileNotFoundError:  # another process took it, and has recorded it: this load will come too late
+        return 0
+
+
 def _land_damaged(work: _Work, one: Waiting) -> bool:
     """Whole records of a damaged segment land by key, and every damage goes to quarantine. Was there any?"""
-    body = one.path.read_bytes()
+    try:
+        body = one.path.read_bytes()
+    except FileNotFoundError:  # another process took it meanwhile, and tells of it
+        return False
     batch = read_segments([(one.path.name, body)])
     digest = hashlib.sha256(body).hexdigest()
     work = replace(work, load_id=f"{work.load_id}-{digest[:8]}")

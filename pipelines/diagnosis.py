@@ -10,16 +10,24 @@ import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
+import polars as pl
+
+from pipelines.lines import short
 from pipelines.reader import connect
 from sources.registry import all_sources
 from warehouse.errors import WarehouseError
 from warehouse.home import Home
 from warehouse.lake import Lake
 from warehouse.schema import tables
+from warehouse.schema.ops import QuarantineRecord
+from warehouse.schema.telemetry import GpuSample
 
 PACKAGES = ("dagster", "polars", "deltalake", "duckdb", "great-expectations", "httpx", "nvidia-ml-py")
 LOW_DISK_BYTES = 2 << 30
+REASON_SHOWN = 300
+COMMITS_LOOKED_AT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +41,7 @@ class Finding:
 
 def diagnose(home: Home) -> list[Finding]:
     """Everything a first question to support would ask."""
-    return [*_packages(), *_home(home), *_lake(home), *_published(home), *_network(), *_gpus()]
+    return [*_packages(), *_home(home), *_lake(home), *_set_aside(home), *_published(home), *_network(), *_gpus()]
 
 
 def _packages() -> Iterator[Finding]:
@@ -68,6 +76,53 @@ def _lake(home: Home) -> Iterator[Finding]:
         except WarehouseError as error:
             yield Finding("bad", "lake", str(error))
     yield Finding("ok", "lake", f"{read} tables can be read")
+
+
+def _set_aside(home: Home) -> Iterator[Finding]:
+    """Segments in quarantine/: nothing else speaks of them once the ingest that put them there is over."""
+    from assets.waiting import waiting
+
+    found = waiting([home.quarantine])
+    if not found:
+        return
+    newest = max(found, key=lambda w: (_moved_at(w.path), w.path))
+    count = f"{len(found)} segment{'' if len(found) == 1 else 's'}, the newest {newest.path.name}"
+    reason = newest.problem or newest.doubt or newest.held or _damage(home, newest.path.name)
+    reason = reason or _blocked(home) or "why is not on record any more"
+    yield Finding(
+        "note",
+        "quarantine",
+        f"{count}: {short(reason, 'ops.loads and ops.quarantine tell the rest', REASON_SHOWN)}; "
+        f"`almanac ingest --home {home.root} --inbox {home.quarantine} --accept` lands what a clock or a jump held "
+        "back; delete what is damaged or not wanted",
+    )
+
+
+def _moved_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # landed or deleted meanwhile
+        return 0.0
+
+
+def _damage(home: Home, name: str) -> str:
+    lake = Lake(home.lake)
+    if not lake.exists(QuarantineRecord):
+        return ""
+    told = (
+        lake.scan(QuarantineRecord)
+        .filter(pl.col("rule") == "segment damage", pl.col("locator").str.starts_with(f"{name} at "))
+        .select("reason")
+        .head(1)
+        .collect()
+    )
+    return f"damaged ({told.item()}); its whole records landed" if told.height else ""
+
+
+def _blocked(home: Home) -> str:
+    """Why the newest batch was held back."""
+    history = Lake(home.lake).history(GpuSample, limit=COMMITS_LOOKED_AT)
+    return next((str(one["reason"]) for one in reversed(history) if one["status"] == "blocked"), "")
 
 
 def _published(home: Home) -> Iterator[Finding]:

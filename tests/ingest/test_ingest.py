@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from assets import clock_checks, waiting
+from assets import ingest as ingesting
 from assets.ingest import ingest
 from ingest.segments import COLUMNS, SECOND_US, START_US, event, reading, samples, write_segment
+from pipelines import diagnosis
 from sources.telemetry.spool_format import Column
 from warehouse.home import Home
 from warehouse.lake import Lake
@@ -179,3 +182,70 @@ def test_batches_and_groups_are_bounded_and_oldest_comes_first(house: Home, monk
     assert len(report.landed) == 4
     assert samples(house).height == 80
     assert Lake(house.lake).scan(QualityResult).collect().select("load_id").n_unique() == 4
+
+
+def test_a_segment_that_another_process_takes_meanwhile_is_no_error(
+    house: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    junk, sound = house.inbox / "junk.seg", write_segment(house.inbox, "n1", range(3))
+    junk.write_bytes(b"not a segment")
+    gone = write_segment(house.inbox, "n2", range(3))
+    listed, prepared = ingesting._land_whole, ingesting.prepare
+
+    def and_junk_is_taken(work, fast):
+        verdict = listed(work, fast)
+        junk.unlink(missing_ok=True)
+        return verdict
+
+    def and_a_segment_is_taken(lake, groups, known):
+        gone.unlink(missing_ok=True)
+        return prepared(lake, groups, known)
+
+    monkeypatch.setattr(ingesting, "_land_whole", and_junk_is_taken)
+    monkeypatch.setattr(ingesting, "prepare", and_a_segment_is_taken)
+    report = ingest(house)
+    assert (report.failed, report.damage, report.segments) == (False, [], 1)
+    assert samples(house)["node"].unique().to_list() == ["n1"]
+    assert not sound.exists()
+
+
+def test_a_wrong_segment_that_another_process_takes_meanwhile_is_no_error(
+    house: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = write_segment(house.inbox, "n1", range(3), columns=(Column("power_w", "f8", "hp"), *COLUMNS[1:]))
+    counted = ingesting.rows_of
+
+    def and_it_is_taken(path: Path) -> int:
+        wrong.unlink(missing_ok=True)
+        return counted(path)
+
+    monkeypatch.setattr(ingesting, "rows_of", and_it_is_taken)
+    assert ingest(house).segments == 0
+
+
+def test_the_doctor_says_what_lies_in_quarantine_and_what_to_do(house: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(diagnosis._set_aside(house)) == []
+    monkeypatch.setattr(clock_checks, "now_us", lambda: START_US + 60 * SECOND_US)
+    ahead = write_segment(house.inbox, "n1", [0, 86400], rows={0: reading(0), 86400: reading(1)})
+    ingest(house)
+    (found,) = diagnosis._set_aside(house)
+    assert (found.state, found.what) == ("note", "quarantine")
+    assert found.detail.startswith(f"1 segment, the newest {ahead.name}: the node's clock is ahead")
+    assert f"`almanac ingest --home {house.root} --inbox {house.quarantine} --accept`" in found.detail
+    junk = house.inbox / "junk.seg"
+    junk.write_bytes(b"not a segment")
+    os.utime(house.quarantine / ahead.name, (1, 1))
+    ingest(house)
+    (found,) = diagnosis._set_aside(house)
+    assert found.detail.startswith("2 segments, the newest junk.seg: damaged (")
+
+
+def test_the_doctor_tells_why_a_batch_was_held_back(house: Home) -> None:
+    write_segment(house.inbox, "n1", range(10), power_w=70.0)
+    ingest(house)
+    write_segment(house.inbox, "n1", range(10, 20), power_w=70_000.0)
+    ingest(house)
+    (found,) = diagnosis._set_aside(house)
+    assert "the magnitude of power_w does not change 100-fold" in found.detail
+    ingest(house, [house.quarantine], accept=True)
+    assert list(diagnosis._set_aside(house)) == []
