@@ -75,18 +75,21 @@ def _last_minutes(lake: Lake, nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _landed(lake: Lake, told: pl.DataFrame) -> pl.DataFrame:
-    """When each node's last minute landed: with the first load of its collector whose readings reach into it."""
+    """When each node's last minute landed: with the first load of its collector of the node whose readings reach into it."""
     loads = (
         lake.scan(LoadRecord)
         .filter(pl.col("table_name") == SAMPLES, pl.col("rows_landed") > 0, pl.col("observed_to_at").is_not_null())
-        .select("source", "committed_at", "observed_from_at", "observed_to_at")
+        .select("source", "committed_at", "observed_from_at", "observed_to_at", "observed_nodes")
         .collect()
     )
     minute = pl.col("last_minute_at")
+    # A load of another node that reaches into the minute brought nothing of this one.
+    named = pl.col("observed_nodes").str.split(",").list.contains(pl.col("node"))
     return (
         told.select(*WHERE, "last_minute_at")
         .join(loads, on="source")
         .filter(pl.col("observed_to_at") >= minute, pl.col("observed_from_at") < minute + dt.timedelta(minutes=1))
+        .filter(pl.col("observed_nodes").is_null() | named)
         .group_by(WHERE)
         .agg(pl.col("committed_at").min().alias("landed_at"))
     )

@@ -241,7 +241,7 @@ def _commit(
         status = "landed" if fresh.height else "nothing new"
         notes: dict[str, Any] = {"payload_ids": wanted}
         if "sampled_at" in fresh.columns:
-            notes |= {"hours": hours_of(fresh), **few_nodes(fresh)}
+            notes |= {"hours": hours_of(fresh), **few_nodes(fresh), **_span_of(fresh)}
         return fresh.drop(PAYLOAD), Load(load_id, source, counts, status, "", len(wanted), {**stats, "": notes})
 
     ids = [mark(p, version) for p in tally]
@@ -290,6 +290,12 @@ def _commit_blocked(
 def hours_of(rows: pl.DataFrame) -> list[int]:
     """Hours since the epoch that samples touch: what the roll-up has to compute again."""
     return rows.select((pl.col("sampled_at").dt.epoch("us") // HOUR_US).unique().sort()).to_series().to_list()
+
+
+def _span_of(rows: pl.DataFrame) -> dict[str, str]:
+    """First and last reading as a note for the ledger; nothing where no row is left."""
+    first, last = rows.select(pl.min("sampled_at").alias("a"), pl.max("sampled_at").alias("b")).row(0)
+    return {"from_at": first.isoformat(), "to_at": last.isoformat()} if rows.height else {}
 
 
 def few_nodes(rows: pl.DataFrame) -> dict[str, list[str]]:

@@ -59,6 +59,7 @@ def _row(table: str, commit: dict[str, Any]) -> dict[str, Any]:
         "held_payload_ids": _held(commit),
         "observed_from_at": _instant(commit, "from_at"),
         "observed_to_at": _instant(commit, "to_at"),
+        "observed_nodes": ",".join(commit["stats"].get("", {}).get("nodes", [])) or None,
     }
 
 

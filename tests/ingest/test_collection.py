@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import polars as pl
 import pytest
 
 from assets.collection import collection
 from assets.ingest import ingest
+from assets.landing import Part, land
 from assets.publish import publish_home
 from assets.rollup import roll_up
-from ingest.segments import START_US, write_segment
+from ingest.segments import START_US, samples, write_segment
 from warehouse.home import Home
 from warehouse.lake import Lake
+from warehouse.ledger import copy_commits
+from warehouse.schema.telemetry import GpuSample
 
 HOUR = 3600
 START = dt.datetime.fromtimestamp(START_US / 1e6, dt.UTC)
@@ -56,3 +62,35 @@ def test_lag_and_gaps_of_each_node_stand_in_ops(home: Path) -> None:
     assert abs(first["lag_seconds"] - lag) < 0.01
     hour = START + dt.timedelta(hours=1)
     assert gaps == [("GPU-n1-a", hour, 1800.0), ("GPU-n1-b", hour, 1800.0)]
+
+
+def test_the_minute_of_a_node_landed_with_a_load_of_that_node(home: Path) -> None:
+    house = Home(home).prepare()
+    write_segment(house.inbox, "n1", range(0, 120, 10))
+    ingest(house)
+    first = dt.datetime.now(dt.UTC)
+    time.sleep(0.01)  # commits are told to the millisecond
+    write_segment(house.inbox, "n2", range(0, 120, 10))
+    ingest(house)
+    n1, n2 = _collected(house)
+    assert n1["landed_at"] < first < n2["landed_at"]
+
+
+def test_rows_of_loaded_documents_have_a_landing_time_and_a_lag_too(home: Path) -> None:
+    house = Home(home).prepare()
+    write_segment(house.inbox, "n1", range(0, 120, 10))
+    ingest(house)
+    lake = Lake(house.lake)
+    rows = samples(house).with_columns(pl.lit("prometheus").alias("source"))
+    before = dt.datetime.now(dt.UTC)
+    land(lake, GpuSample, "prometheus", [Part("p", "s", None, rows)], load_id="x", version=1)
+    loaded = next(row for row in _collected(house) if row["source"] == "prometheus")
+    assert loaded["landed_at"] >= before - dt.timedelta(milliseconds=1)
+    lag = (loaded["landed_at"] - START).total_seconds() - 120
+    assert abs(loaded["lag_seconds"] - lag) < 0.01
+
+
+def _collected(house: Home) -> list[dict[str, Any]]:
+    roll_up(house)
+    copy_commits(Lake(house.lake))
+    return collection(Lake(house.lake)).sort("node", "source").to_dicts()

@@ -86,6 +86,7 @@ class LoadRecord(SQLModel, table=True):
     observed_to_at: dt.datetime | None = col(
         "latest of them; committed_at less this is how far ingest lags behind the hardware", sa_type=UTC_TIME
     )
+    observed_nodes: str | None = col("nodes whose readings landed, comma separated; null where many or not told")
 
 
 class QuarantineRecord(SQLModel, table=True):
