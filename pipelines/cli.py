@@ -119,7 +119,7 @@ def _advice(error: Exception) -> str | None:
         return "the run history in the home's dagster/ cannot be written; make room on the disk, then run again"
     if isinstance(error, OSError):
         return f"{error.filename or 'input/output'}: {error.strerror or error}"
-    return str(error) if type(error).__name__ in KNOWN_ERRORS else None
+    return str(error) if any(kind.__name__ in KNOWN_ERRORS for kind in type(error).__mro__) else None
 
 
 def _say(text: str) -> None:

@@ -35,7 +35,7 @@ def source_named(name: str) -> Source:
         return known[name]
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     hint = f"did you mean {', '.join(near)}?" if near else "see `almanac sources`"
     raise AlmanacError(f"no source is called {name!r}; {hint}")
 

@@ -67,7 +67,7 @@ def command(
     if report.landed or report.failed or not home.database.exists():
         with told("publishing"):
             publish_home(home)
-    _show(report)
+    _show(report, paths)
     refused = sum(one.counts.rejected for one in report.landed)
     # A document that another process landed meanwhile reads nothing here, and is no failure.
     idle = report.failed or refused or report.dismissed
@@ -97,12 +97,19 @@ def _instant(text: str | None) -> str | None:
     return at.isoformat()
 
 
-def _show(report: object) -> None:
+def _told(documents: int, paths: tuple[Path, ...]) -> str:
+    """How many documents, and of how many files where a source reads several as one."""
+    text = f"{documents} document{'' if documents == 1 else 's'}"
+    files = len(set(paths))
+    return f"{text} of {files} files" if 0 < documents < files and all(p.is_file() for p in paths) else text
+
+
+def _show(report: object, paths: tuple[Path, ...]) -> None:
     from assets.street import StreetReport
     from pipelines.lines import complain, short
 
     assert isinstance(report, StreetReport)  # noqa: S101 - narrows the type for the checker
-    click.echo(f"{report.source}: {report.received} documents")
+    click.echo(f"{report.source}: {_told(report.received, paths)}")
     for one in report.landed:
         c = one.counts
         if c.read:

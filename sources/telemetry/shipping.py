@@ -48,6 +48,7 @@ class Shipped:
 class Place(Protocol):
     """An inbox: what segments it holds, and how they get in and out."""
 
+    def ready(self) -> None: ...
     def names(self) -> Iterator[str]: ...
     def put(self, name: str, path: Path) -> None: ...
     def get(self, name: str, path: Path) -> None: ...
@@ -77,6 +78,7 @@ def place_of(url: str) -> Place:
 def ship(spool: Path, place: Place, notify: Callable[[str], None] = lambda _line: None) -> Shipped:
     """Move every sealed segment of a spool, oldest first. Raises `ShipError` when the far end fails."""
     done = Shipped()
+    _asked(place.ready)  # an empty spool must not hide a place that is wrong
     for path in sorted(spool.glob(f"*{SUFFIX}"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
         here = _ending(path)
         if _asked(partial(place.ending, path.name)) == here:
@@ -131,11 +133,17 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self._root = root
 
+    def ready(self) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
+
     def names(self) -> Iterator[str]:
+        if not self._root.is_dir():
+            raise ShipError(
+                f"{self._root} is no folder: nothing can be brought from there; give the inbox of the nodes"
+            )
         return (path.name for path in self._root.glob(f"*{SUFFIX}"))
 
     def put(self, name: str, path: Path) -> None:
-        self._root.mkdir(parents=True, exist_ok=True)
         part = self._root / f"{name}.part"
         shutil.copyfile(path, part)
         _flush(part)
@@ -157,6 +165,9 @@ class ObjectStore:
 
     def __init__(self, store: Any) -> None:
         self._store = store
+
+    def ready(self) -> None:
+        self.ending(f"none{SUFFIX}")  # the same question that each segment begins with
 
     def names(self) -> Iterator[str]:
         for page in self._store.list():

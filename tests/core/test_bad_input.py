@@ -9,7 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ingest.segments import write_segment
 
+from pipelines.commands.load import _told
 from pipelines.main_job import _cause
 from tests.core.console import Answer, Console
 from warehouse.home import Home
@@ -56,6 +58,39 @@ def test_an_unknown_source_names_the_nearest(almanac: Console, home: Path, tmp_p
     answer = almanac("load", "sec-company-facts", tmp_path / "x", "--home", home)
     assert answer.code == 2
     assert "did you mean sec-companyfacts" in one_line(answer)
+
+
+def test_an_unknown_source_without_a_near_one_names_none(almanac: Console, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("{}")
+    answer = almanac("load", "nosuch", tmp_path / "x", "--home", home)
+    assert (answer.code, one_line(answer)) == (
+        2,
+        "almanac: no source is called 'nosuch'; see `almanac sources`",
+    )
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_place_to_ship_to_that_cannot_be(almanac: Console, tmp_path: Path, filled: bool) -> None:
+    (tmp_path / "spool").mkdir()
+    if filled:
+        write_segment(tmp_path / "spool", "n1", range(3))
+    answer = almanac("ship", "/dev/null/x", "--spool", tmp_path / "spool")
+    assert answer.code == 2
+    assert "the inbox cannot be reached" in one_line(answer)
+
+
+def test_a_place_to_ingest_from_that_is_not_there(almanac: Console, home: Path) -> None:
+    answer = almanac("ingest", "--from", "/nonexistent", "--home", home)
+    assert (answer.code, answer.out) == (2, "")
+    assert "/nonexistent is no folder" in one_line(answer)
+
+
+def test_documents_are_counted_as_they_are_read() -> None:
+    files = (Path(__file__), Path(__file__).parent / "console.py")
+    assert _told(0, files[:1]) == "0 documents"
+    assert _told(1, files[:1]) == "1 document"
+    assert _told(1, files) == "1 document of 2 files"
+    assert _told(2, files) == "2 documents"
 
 
 def test_a_path_that_does_not_exist(almanac: Console, home: Path) -> None:

@@ -70,3 +70,13 @@ def test_a_place_that_cannot_be_reached_is_one_line(spool: Path, tmp_path: Path)
     with pytest.raises(ShipError, match="no place to ship to"):
         place_of("gopher://hole")
     assert len(sealed(spool)) == 3
+
+
+def test_an_empty_spool_does_not_hide_a_place_that_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ShipError, match="cannot be reached"):
+        ship(tmp_path / "empty", place_of("/dev/null/x"))
+
+
+def test_a_place_to_bring_home_from_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ShipError, match="is no folder"):
+        collect_from(place_of(str(tmp_path / "nowhere")), tmp_path / "inbox")
