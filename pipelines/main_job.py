@@ -113,6 +113,8 @@ def instance_ref(home: Home) -> Any:
         "compute_logs": logs,
         "telemetry": {"enabled": False},
     }
+    # Where DAGSTER_HOME is set, Dagster warns of every folder without this file.
+    (home.dagster / "dagster.yaml").touch()
     return InstanceRef.from_dir(str(home.dagster), overrides=overrides)
 
 

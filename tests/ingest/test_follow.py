@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
+import os
 import signal
 import sqlite3
 import subprocess
@@ -111,7 +112,9 @@ class Following:
 
 def test_a_growing_spool_becomes_rows_and_events_until_sigterm(house: Home) -> None:
     command = [sys.executable, "-m", "pipelines.cli", "ingest", "--follow", "--every", "0.2", "--home", str(house.root)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    elsewhere = os.environ | {"DAGSTER_HOME": str(house.root)}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": elsewhere}
+    with subprocess.Popen(command, **pipes) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("following ")
         for number in range(2):
