@@ -20,6 +20,7 @@ from sqlmodel import SQLModel
 from assets.landing import HOUR_US, MOST_NODES
 from assets.maintenance import kept_from
 from assets.telemetry_rollup import rollup_both
+from warehouse.ddl import quoted
 from warehouse.faults import fault_point
 from warehouse.home import Home
 from warehouse.lake import Counts, Lake, Load
@@ -168,7 +169,7 @@ def _span(column: str, first: int, last: int, nodes: Sequence[str] | None) -> st
     )
     if nodes is None:
         return hours
-    listed = ", ".join("'" + node.replace("'", "''") + "'" for node in nodes)
+    listed = ", ".join(quoted(node) for node in nodes)
     return f"{hours} and node in ({listed})"
 
 

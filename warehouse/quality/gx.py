@@ -17,8 +17,9 @@ from typing import Any
 
 import duckdb
 
+from warehouse.ddl import quoted
 from warehouse.quality.batches import Outcome
-from warehouse.quality.screen import VIEW, Screen, create_screen
+from warehouse.quality.screen import VIEW, create_screen
 from warehouse.quality.suite import Expectation
 
 # GX fetches after it has given the connection back; a rollback on return would empty the cursor.
@@ -37,7 +38,7 @@ def validate_files(
     """Run a suite over Parquet files seen as one table. partitions: name and DuckDB type of path partitions."""
     with tempfile.TemporaryDirectory(prefix="almanac-gate-") as folder:
         database = Path(folder) / "gate.duckdb"
-        listed = ", ".join(_quote(str(f)) for f in files)
+        listed = ", ".join(quoted(str(f)) for f in files)
         with duckdb.connect(str(database)) as con:
             con.execute("set TimeZone = 'UTC'")
             kinds = ", ".join(f"'{name}': {kind}" for name, kind in (partitions or {}).items())
@@ -45,7 +46,7 @@ def validate_files(
             con.execute(f"create view candidate as select * from read_parquet([{listed}], {hive})")
             screen = create_screen(con, "candidate", suite)
         with _source(database) as source:
-            kept = _kept(source, screen) if screen.rules else []
+            kept = _kept(source, screen) if screen else []
             left = [e for e in suite if e not in kept]
             asked = iter(_ask(source, "candidate", None, left) if left else [])
             return [_passed(e) if e in kept else next(asked) for e in suite]
@@ -76,15 +77,14 @@ def _source(database: Path) -> Iterator[Any]:
             source.get_execution_engine().close()
 
 
-def _kept(source: Any, screen: Screen) -> list[Expectation]:
+def _kept(source: Any, screen: Mapping[str, Sequence[Expectation]]) -> list[Expectation]:
     """The rules that no row breaks."""
     none = {"min_value": 0, "max_value": 0}
     counts = [
-        Expectation(name, "ExpectColumnValuesToBeBetween", {"column": name, **none}, "critical")
-        for name in screen.rules
+        Expectation(name, "ExpectColumnValuesToBeBetween", {"column": name, **none}, "critical") for name in screen
     ]
     told = _verdicts(_batch(source, VIEW, None), counts)
-    return [e for count, result in zip(counts, told, strict=True) if result.success for e in screen.rules[count.name]]
+    return [e for count, result in zip(counts, told, strict=True) if result.success for e in screen[count.name]]
 
 
 def _ask(source: Any, table: str, schema: str | None, suite: Sequence[Expectation]) -> list[Outcome]:
@@ -166,7 +166,3 @@ def _raised(info: Any) -> str:
         if isinstance(entry, dict) and entry.get("raised_exception"):
             return f"the rule could not be evaluated: {str(entry.get('exception_message')).splitlines()[0][:300]}"
     return ""
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -8,7 +8,6 @@ of its rules asked for itself. Fifty rules asked one by one cost Great Expectati
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import duckdb
 
@@ -17,16 +16,12 @@ from warehouse.quality.suite import Expectation
 VIEW = "broken"
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """Which rules each column of the view `broken` counts the breaking rows of."""
+def create_screen(
+    con: duckdb.DuckDBPyConnection, table: str, suite: Sequence[Expectation]
+) -> dict[str, list[Expectation]]:
+    """Make the view, one row; returns which rules each of its columns counts the breaking rows of.
 
-    rules: dict[str, list[Expectation]]
-
-
-def create_screen(con: duckdb.DuckDBPyConnection, table: str, suite: Sequence[Expectation]) -> Screen:
-    """Make the view, one row: rules that block are counted together, every other rule alone.
-
+    Rules that block are counted together, every other rule alone.
     Empty where no rule is about rows, or where the table lacks a column that a rule names: then each rule is asked.
     """
     rules: dict[str, list[Expectation]] = {}
@@ -34,12 +29,12 @@ def create_screen(con: duckdb.DuckDBPyConnection, table: str, suite: Sequence[Ex
         if rule.bad:
             rules.setdefault("blocking" if rule.severity == "critical" else f"rule_{place}", []).append(rule)
     if not rules:
-        return Screen({})
+        return {}
     counts = (
         f"count(*) filter (where {' or '.join(f'({r.bad})' for r in asked)}) as {name}" for name, asked in rules.items()
     )
     try:
         con.execute(f"create view {VIEW} as select {', '.join(counts)} from {table}")
     except duckdb.BinderException:
-        return Screen({})
-    return Screen(rules)
+        return {}
+    return rules

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlmodel import SQLModel
 
+from warehouse.ddl import quoted
 from warehouse.quality.rows import identity
 from warehouse.schema.declare import bounds_of, key_of, lake_columns, table_of
 
@@ -64,7 +65,7 @@ def suite_of(model: type[SQLModel]) -> list[Expectation]:
             out.append(Expectation(name, "ExpectColumnValuesToBeBetween", arguments, "critical", bad))
         if column.info["one_of"]:
             words = list(column.info["one_of"])
-            listed = ", ".join("'" + word.replace("'", "''") + "'" for word in words)
+            listed = ", ".join(quoted(word) for word in words)
             out.append(
                 Expectation(
                     f"{column.name} is one of {', '.join(words)}",
