@@ -63,9 +63,13 @@ def command(
     _check_url(url)
     if not start < end <= now + dt.timedelta(seconds=step_s):
         raise click.UsageError("--from must lie before --to, and --to not in the future")
-    home = Home.at(home_path).prepare()
+    if chunk_s < step_s:
+        raise click.UsageError(
+            f"--chunk {chunk_s} is shorter than --step {step_s}: a query must hold at least one step"
+        )
+    home = Home.at(home_path)
     source = source_named("prometheus")
-    kept = [] if again else Archive(home.archive).of_source(source.name)
+    kept = [] if again or not home.archive.is_dir() else Archive(home.archive).of_source(source.name)
     landed = {_key(one.url, one.meta.get("cluster"), asked(one.url)) for one in kept if one.outcome == "landed"}
     asking = Asking(
         url,
@@ -79,15 +83,19 @@ def command(
     with HttpWeb() as web, told("asking"):
         try:
             for some in _portions(back_fill(web, asking, start, end, chunk_s=chunk_s)):
-                done.append(receive(home, source, some))  # noqa: PERF401 - what came before an error counts
+                # A home is made only now. What came before an error counts.
+                done.append(receive(home.prepare(), source, some))  # noqa: PERF401
         except FetchError as error:
             problem = str(error)
+    if problem and not done:
+        click.echo(f"almanac: {problem}", err=True)
+        return 1
     if any(report.landed for report in done):
         with told("rolling up"):
             roll_up(home)
     if done or not home.database.exists():
         with told("publishing"):
-            publish_home(home)
+            publish_home(home.prepare())
     new, known = sum(r.rows_landed for r in done), sum(r.rows_known for r in done)
     refused = sum(one.counts.rejected for report in done for one in report.landed)
     click.echo(

@@ -42,27 +42,33 @@ def command(listen: str, cluster: str, settle_s: float, home_path: str | None) -
     host, _, port = listen.rpartition(":")
     if not port.isdecimal() or int(port) > MOST_PORT:
         raise click.UsageError(f"--listen {listen!r} is no address: give HOST:PORT, the port at most {MOST_PORT}")
-    receiver = Receiver(Home.at(home_path).prepare().inbox, cluster=cluster, settle_s=settle_s, notify=_say)
     try:
-        server = serve(receiver, host or "0.0.0.0", int(port), os.environ.get(TOKEN_VARIABLE, ""))  # noqa: S104 - asked for
+        # A wrong address is told before a home is made.
+        server = _Server((host or "0.0.0.0", int(port)), _Handler)  # noqa: S104 - asked for
     except (OSError, UnicodeError) as error:
         raise click.UsageError(f"cannot listen on {listen}: {getattr(error, 'strerror', None) or error}") from None
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    threading.Thread(target=server.serve_forever, name="almanac-receive", daemon=True).start()
-    click.echo(f"listening on {listen}; segments go to {receiver.inbox}")
-    while not stop.wait(max(1.0, settle_s / 4)):
-        _settle(receiver)
-    server.shutdown()
-    server.server_close()
+    with server:
+        receiver = Receiver(Home.at(home_path).prepare().inbox, cluster=cluster, settle_s=settle_s, notify=_say)
+        server.RequestHandlerClass = _handler(receiver, os.environ.get(TOKEN_VARIABLE, ""))
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        threading.Thread(target=server.serve_forever, name="almanac-receive", daemon=True).start()
+        click.echo(f"listening on {listen}; segments go to {receiver.inbox}")
+        while not stop.wait(max(1.0, settle_s / 4)):
+            _settle(receiver)
+        server.shutdown()
     _settle(receiver, everything=True)
     return 0
 
 
 def serve(receiver: Receiver, host: str, port: int, token: str = "") -> ThreadingHTTPServer:
     """A server that hands bodies of POST /api/v1/write to the receiver. Call `serve_forever` on it."""
-    return _Server((host, port), type("Handler", (_Handler,), {"receiver": receiver, "token": token}))
+    return _Server((host, port), _handler(receiver, token))
+
+
+def _handler(receiver: Receiver, token: str) -> type[BaseHTTPRequestHandler]:
+    return type("Handler", (_Handler,), {"receiver": receiver, "token": token})
 
 
 class _Server(ThreadingHTTPServer):
@@ -92,11 +98,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _refused(self) -> tuple[int, str] | None:
         """Why the request is not even read, by its head."""
         length = self.headers.get("Content-Length", "")
-        given = self.headers.get("Authorization", "")
+        given, wanted = self.headers.get("Authorization", ""), f"Bearer {self.token}"
+        is_stranger = bool(self.token) and not hmac.compare_digest(given.encode(), wanted.encode())
         kind = self.headers.get("Content-Type", "").replace(" ", "")
         other = "proto=io.prometheus.write.v2" in kind or self.headers.get("Content-Encoding", "snappy") != "snappy"
         rules = (
-            (bool(self.token) and not hmac.compare_digest(given, f"Bearer {self.token}"), 401, "give the bearer token"),
+            (is_stranger, 401, "give the bearer token"),
             (self.path.split("?", 1)[0] != "/api/v1/write", 404, "post to /api/v1/write"),
             (not length.isdigit(), 411, "say how long the body is"),
             (length.isdigit() and int(length) > MOST_BYTES, 413, f"send at most {MOST_BYTES} bytes at a time"),

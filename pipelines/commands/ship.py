@@ -16,7 +16,13 @@ from pipelines.commands.options import home_option
     "--spool", "spool_dir", type=click.Path(path_type=Path, file_okay=False), help="Spool folder [default HOME/spool]."
 )
 @click.option("--follow", is_flag=True, help="Go on until interrupted, looking again every --every seconds.")
-@click.option("--every", default=60.0, show_default=True, help="Seconds between looks with --follow.")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 86_400),
+    default=60.0,
+    show_default=True,
+    help="Seconds between looks with --follow.",
+)
 @home_option
 def command(url: str, spool_dir: Path | None, follow: bool, every: float, home_path: str | None) -> int:
     """Move sealed segments to PLACE: a folder, or s3://, gs://, az:// with the credentials of its environment.

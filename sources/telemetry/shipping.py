@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import unquote
 
 from sources.base import AlmanacError
 from sources.telemetry.spool_format import SEAL, read_seal
@@ -49,6 +50,7 @@ class Place(Protocol):
     """An inbox: what segments it holds, and how they get in and out."""
 
     def ready(self) -> None: ...
+    def is_in(self, name: str, folder: Path) -> bool: ...
     def names(self) -> Iterator[str]: ...
     def put(self, name: str, path: Path) -> None: ...
     def get(self, name: str, path: Path) -> None: ...
@@ -60,6 +62,13 @@ def place_of(url: str) -> Place:
     """A folder's path, or a URL as s3://bucket/prefix, gs://…, az://…, file:///…. Raises `ShipError`."""
     if "://" not in url:
         return Folder(Path(url))
+    if url.startswith("file://"):
+        path = unquote(url.removeprefix("file://"))
+        if not path.startswith("/"):
+            raise ShipError(
+                f"{url} is no place to ship to: write file:///folder, with three strokes, or the path alone"
+            )
+        return Folder(Path(path))
     try:
         from obstore.exceptions import BaseError
         from obstore.store import from_url
@@ -68,17 +77,19 @@ def place_of(url: str) -> Place:
             "shipping to an object store needs obstore: pip install '.[warehouse]' in the checkout"
         ) from None
     try:
-        if url.startswith("file://"):
-            Path(url.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
         return ObjectStore(from_url(url))
     except (BaseError, OSError, ValueError) as error:
         raise ShipError(f"{url} is no place to ship to: {_first_words(error)}") from None
 
 
 def ship(spool: Path, place: Place, notify: Callable[[str], None] = lambda _line: None) -> Shipped:
-    """Move every sealed segment of a spool, oldest first. Raises `ShipError` when the far end fails."""
+    """Move every sealed segment of a spool, oldest first. Raises `ShipError` when the far end fails or is the spool."""
     done = Shipped()
+    if not spool.is_dir():
+        raise ShipError(f"{spool} is no folder: there is no spool to ship from; give the agent's with --spool")
     _asked(place.ready)  # an empty spool must not hide a place that is wrong
+    if place.is_in("", spool):
+        raise ShipError(f"{spool} would be shipped to itself; give another place")
     for path in sorted(spool.glob(f"*{SUFFIX}"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
         here = _ending(path)
         if _asked(partial(place.ending, path.name)) == here:
@@ -94,11 +105,19 @@ def ship(spool: Path, place: Place, notify: Callable[[str], None] = lambda _line
     return done
 
 
+def look_at(place: Place) -> None:
+    """Raises `ShipError` where segments cannot be brought home from the place: it is not there, or refuses."""
+    _asked(lambda: next(iter(place.names()), None))
+
+
 def collect_from(place: Place, inbox: Path) -> Shipped:
     """Move every segment of a place into a local inbox. Raises `ShipError` when the far end fails."""
     done = Shipped()
+    names = sorted(_asked(lambda: list(place.names())))
     inbox.mkdir(parents=True, exist_ok=True)
-    for name in sorted(_asked(lambda: list(place.names()))):
+    for name in names:
+        if place.is_in(name, inbox):
+            continue  # it is home already; removing it there would remove it here
         # Nodes may ship to prefixes of their own; a segment's name tells them apart.
         local = PurePosixPath(name).name
         part, target = inbox / f"{local}.part", inbox / local
@@ -136,12 +155,17 @@ class Folder:
     def ready(self) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
 
+    def is_in(self, name: str, folder: Path) -> bool:
+        """Does the file of that name (or, for an empty name, a file put here) lie directly in `folder`?"""
+        here = (self._root / name).parent if name else self._root
+        return here.is_dir() and folder.is_dir() and here.samefile(folder)
+
     def names(self) -> Iterator[str]:
         if not self._root.is_dir():
             raise ShipError(
                 f"{self._root} is no folder: nothing can be brought from there; give the inbox of the nodes"
             )
-        return (path.name for path in self._root.glob(f"*{SUFFIX}"))
+        return (path.relative_to(self._root).as_posix() for path in self._root.rglob(f"*{SUFFIX}"))
 
     def put(self, name: str, path: Path) -> None:
         part = self._root / f"{name}.part"
@@ -168,6 +192,10 @@ class ObjectStore:
 
     def ready(self) -> None:
         self.ending(f"none{SUFFIX}")  # the same question that each segment begins with
+
+    def is_in(self, name: str, folder: Path) -> bool:
+        del name, folder
+        return False
 
     def names(self) -> Iterator[str]:
         for page in self._store.list():

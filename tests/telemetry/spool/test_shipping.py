@@ -73,10 +73,46 @@ def test_a_place_that_cannot_be_reached_is_one_line(spool: Path, tmp_path: Path)
 
 
 def test_an_empty_spool_does_not_hide_a_place_that_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
     with pytest.raises(ShipError, match="cannot be reached"):
         ship(tmp_path / "empty", place_of("/dev/null/x"))
 
 
-def test_a_place_to_bring_home_from_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_spool_that_is_not_there_is_told_and_nothing_is_made(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ShipError, match=r"nowhere is no folder.*--spool"):
+        ship(tmp_path / "nowhere", place_of(url))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_to_bring_home_from_that_is_not_there_is_told(url: str, tmp_path: Path) -> None:
     with pytest.raises(ShipError, match="is no folder"):
-        collect_from(place_of(str(tmp_path / "nowhere")), tmp_path / "inbox")
+        collect_from(place_of(url), tmp_path / "inbox")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_address_with_a_blank_means_that_folder_and_one_without_a_root_means_none(tmp_path: Path) -> None:
+    (tmp_path / "far away").mkdir()
+    assert list(place_of((tmp_path / "far away").as_uri()).names()) == []
+    with pytest.raises(ShipError, match="file:///folder"):
+        place_of("file://far")
+
+
+def test_folders_below_a_place_are_brought_home_too(spool: Path, tmp_path: Path) -> None:
+    ship(spool, Folder(tmp_path / "far" / "rack1" / "n1"))
+    assert collect_from(place_of(str(tmp_path / "far")), tmp_path / "inbox").moved == 3
+    assert len(sealed(tmp_path / "inbox")) == 3
+
+
+def test_a_spool_is_not_shipped_to_itself(spool: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(spool)
+    for place in (spool, tmp_path / "link", tmp_path / "elsewhere" / ".." / "spool"):
+        with pytest.raises(ShipError, match="to itself"):
+            ship(spool, place_of(str(place)))
+    assert len(sealed(spool)) == 3
+
+
+def test_what_is_home_already_is_not_removed_as_a_copy_of_itself(spool: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(spool)
+    for place in (spool, tmp_path / "link", tmp_path):
+        assert collect_from(place_of(str(place)), spool).moved == 0
+    assert len(sealed(spool)) == 3
