@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +22,15 @@ import pynvml
 from sources.base import AlmanacError
 from sources.telemetry.nvml import BOARD_COLUMNS
 from sources.telemetry.nvml_collector import Collector, NeedsNewProcessError, Row
-from sources.telemetry.spool import SpoolWriter
+from sources.telemetry.port_watch import PORTS, PortWatch
+from sources.telemetry.spool import MIB, SpoolWriter
 from sources.telemetry.spool_format import GPU_COLUMNS
 
 SOURCE: Final = "nvml"
+PORT_SOURCE: Final = "infiniband"  # the same as of snapshots that are loaded by hand: one series for one counter
+PORT_SEGMENT_BYTES: Final = 8 * MIB
+PORT_SPOOL_BYTES: Final = 256 * MIB
+SEAL_S: Final = 300.0
 HANG_S: Final = 30.0  # opening a GPU without persistence mode takes seconds; nothing healthy takes this long
 STOP_GRACE_S: Final = 5.0
 STEP_US: Final = 1_000_000
@@ -81,27 +87,34 @@ def collect(
     hang_s: float = HANG_S,
     retry_s: float = 1.0,
     slow_s: float = 60.0,
+    ports_dir: Path | str = PORTS,
     notify: Callable[[str], None] = _LOG.warning,
 ) -> Collected:
     """Collect into `spool_dir` until `duration_s` is over, `stop` is set, or after one tick with `once`.
 
     The reading runs in a thread of its own, so that the caller's thread can watch it and can be interrupted.
+    The network ports under `ports_dir` are read beside it every `slow_s`, into a stream of segments of their own.
     Raises `HungDriverError`, `DriverReplacedError` (both: start a new process), `NoGpusError` (with `once`),
     and `OSError` when the spool folder cannot be made. What was written is sealed in every case but a disk
     that hangs.
     """
     boot_id = _boot_id()
-    writer = SpoolWriter(
+    open_spool = partial(
+        SpoolWriter,
         spool_dir,
         cluster=cluster,
         node=node or os.uname().nodename,
-        source=SOURCE,
         is_synthetic=False,
-        columns=COLUMNS,
         boot_id=boot_id,
         notify=notify,
     )
-    spool = Spool(writer)
+    spool = Spool(open_spool(source=SOURCE, columns=COLUMNS))
+    ports_spool = Spool(
+        open_spool(source=PORT_SOURCE, columns=(), segment_bytes=PORT_SEGMENT_BYTES, max_bytes=PORT_SPOOL_BYTES)
+    )
+    ports = PortWatch(
+        ports_dir, ports_spool.record, every_s=slow_s, hang_s=hang_s, notify=notify, on_look=ports_spool.seal_if_due
+    )
     collector = Collector(
         spool,
         columns=[column.name for column in COLUMNS],
@@ -112,7 +125,12 @@ def collect(
         notify=notify,
     )
     loop = _Loop(collector, spool, interval_s=interval_s, duration_s=0.0 if once else duration_s, stop=stop)
-    _watch(loop, spool, hang_s)
+    ports.start()
+    try:
+        _watch(loop, spool, hang_s)
+    finally:
+        ports.stop()
+        ports_spool.close(wait_s=2.0)
     spool.close()
     if loop.failure:
         raise loop.failure
@@ -128,6 +146,7 @@ class Spool:
         self._writer = writer
         self._lock = threading.Lock()
         self._is_closed = False
+        self._sealed_at = time.monotonic()
 
     def samples(self, at_us: int, rows: Sequence[Row]) -> None:
         with self._lock:
@@ -143,6 +162,13 @@ class Spool:
         with self._lock:
             if not self._is_closed:
                 self._writer.slot(uuid, gpu_index=index, parent_gpu_uuid=parent, accelerator_id=accelerator_id)
+
+    def seal_if_due(self) -> None:
+        """Finish a segment that nothing was added to for long: a stream without news must not hold its last back."""
+        with self._lock:
+            if not self._is_closed and time.monotonic() - self._sealed_at >= SEAL_S:
+                self._writer.seal()
+                self._sealed_at = time.monotonic()
 
     def close(self, gap: Mapping[str, Any] | None = None, *, wait_s: float = -1) -> bool:
         """Seal, after a last record where one is given. False when the writer itself does not come back."""

@@ -13,12 +13,11 @@ import polars as pl
 
 from sources.base import Parsed, ParseError, Payload, Reject
 from sources.local_files import observed_at
+from sources.telemetry.port_files import PortCount, port_counts, port_names, with_bytes
 from sources.telemetry_inputs.bundles import TAR, pack, unpack
 from sources.telemetry_inputs.context import OPTIONS, UNKNOWN, LocalInput, Where, stamped, text_of
 from sources.telemetry_inputs.nvlink_text import SCHEMA
 
-PORT = re.compile(r"(?P<device>[^/]+)/ports/(?P<port>\d+)/(?:counters|hw_counters)/(?P<counter>[^/]+)$")
-ATTRIBUTE = re.compile(r"(?P<device>[^/]+)/ports/(?P<port>\d+)/(?P<name>rate|state|phys_state|link_layer)$")
 # The kernel's older names on the left of perfquery's; both files then speak of one counter.
 PERFQUERY = {
     "PortXmitData": "port_xmit_data",
@@ -44,9 +43,6 @@ PERFQUERY = {
     "PortXmitWait": "port_xmit_wait",
     "QP1Dropped": "qp1_dropped",
 }
-# The port counts data in words of four bytes. The raw counter stays; a second one under a name of its own has bytes.
-WORDS = {"port_xmit_data": "port_xmit_bytes", "port_rcv_data": "port_rcv_bytes"}
-BYTES_PER_WORD = 4
 MAX_MEMBER = 1 << 16
 
 
@@ -68,6 +64,9 @@ class InfiniBand(LocalInput):
                 inside = path if host == path.parent else host
                 files = sorted(f for f in inside.rglob("*") if f.is_file() and "/ports/" in f.as_posix())
                 yield _bundle(host, files, options)
+            cards = sorted(e.name for e in path.iterdir() if (e / "ports").is_dir()) if path.is_dir() else []
+            if cards and not hosts:  # the living folder: its cards are links, which a search does not follow
+                yield _bundle(path, [path / name for card in cards for name in port_names(path, card)], options)
             others = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
             yield from super().read([f for f in others if not any(h in f.parents for h in hosts)], options)
 
@@ -86,15 +85,13 @@ class InfiniBand(LocalInput):
         records = [
             {
                 "sampled_at": at,
-                "device": device,
-                "link_kind": kind,
-                "link_index": port,
-                "counter": name,
-                "value": number,
+                "device": count.device,
+                "link_kind": count.link_kind,
+                "link_index": count.port,
+                "counter": count.counter,
+                "value": count.value,
             }
-            for device, kind, port, counter, value in found
-            for name, number in ((counter, value), (WORDS.get(counter), value * BYTES_PER_WORD))
-            if name
+            for count in with_bytes(found)
         ]
         return Parsed({"telemetry.link_counters": stamped(pl.DataFrame(records, schema=SCHEMA), where)}, rejects)
 
@@ -114,37 +111,18 @@ def _read(file: Path) -> bytes | None:
         return None
 
 
-def _of_folder(body: bytes, rejects: list[Reject]) -> Iterator[tuple[str, str, int, str, int]]:
-    texts = {name: text.decode("utf-8", "replace").strip() for name, text in unpack(body, MAX_MEMBER).items()}
-    layers = {
-        (m["device"], m["port"]): text
-        for name, text in texts.items()
-        if (m := ATTRIBUTE.search(name)) and m["name"] == "link_layer"
-    }
-    for name, text in texts.items():
-        port = PORT.search(name)
-        attribute = ATTRIBUTE.search(name)
-        place = port or attribute
-        if not place:
-            continue
-        kind = "roce" if layers.get((place["device"], place["port"])) == "Ethernet" else "infiniband"
-        if port and port["counter"] == "lifespan":
-            continue  # the driver's refresh interval in ms, no counter
-        if port and text.isdigit():
-            yield port["device"], kind, int(port["port"]), port["counter"], int(text)
-        elif port:
+def _of_folder(body: bytes, rejects: list[Reject]) -> Iterator[PortCount]:
+    texts = {name: text.decode("utf-8", "replace") for name, text in unpack(body, MAX_MEMBER).items()}
+    for told in port_counts(texts):
+        if isinstance(told, PortCount):
+            yield told
+        else:
             reason = "the counter holds no number"
-            rejects.append(Reject("telemetry.link_counters", "a counter is a number", reason, text[:200], name))
-        elif attribute and attribute["name"] in ("rate", "state", "phys_state"):
-            number = re.match(r"([\d.]+)", text)
-            if number:
-                rate = attribute["name"] == "rate"
-                label = "rate_mbit_per_s" if rate else attribute["name"]
-                value = round(float(number[1]) * (1000 if rate else 1))
-                yield attribute["device"], kind, int(attribute["port"]), label, value
+            raw = told.text[:200]
+            rejects.append(Reject("telemetry.link_counters", "a counter is a number", reason, raw, told.name))
 
 
-def _of_perfquery(text: str, device: str, rejects: list[Reject]) -> Iterator[tuple[str, str, int, str, int]]:
+def _of_perfquery(text: str, device: str, rejects: list[Reject]) -> Iterator[PortCount]:
     port = 0
     for number, line in enumerate(text.split("\n"), 1):
         head = re.match(r"# Port (?:extended )?counters:.*\bport (\d+)", line)
@@ -159,7 +137,7 @@ def _of_perfquery(text: str, device: str, rejects: list[Reject]) -> Iterator[tup
             continue
         counter = PERFQUERY.get(found[1])
         if counter and found[2].isdigit():
-            yield device, "infiniband", port, counter, int(found[2])
+            yield PortCount(device, "infiniband", port, counter, int(found[2]))
 
 
 SOURCE = InfiniBand()
