@@ -321,3 +321,86 @@ def test_pcie_was_last_read_in_the_last_minute_with_a_sample_not_at_the_end_of_t
     assert link["last_read_at"] == at("2026-03-02T11:07:00")
     (link,) = health(gpu_hours=[pcie_hour(11, 2)])
     assert link["last_read_at"] == at("2026-03-02T11:00:00")
+
+
+PCIE = {"link_kind": "pcie", "link_index": 0, "device": "A"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "counts", "expected"),
+    [
+        ([count("bad_tlp", 10, 10, **PCIE)], (10, None, 10), ("ok", "no rule broken")),
+        ([count("bad_tlp", 11, 11, **PCIE)], (11, None, 11), ("warn", "other errors > 10")),
+        # 6 damaged packets found by their checksum and 5 malformed ones: 11 in all
+        (
+            [count("lcrc_errors", 6, 6, **PCIE), count("bad_dllp", 5, 5, **PCIE)],
+            (11, None, 5),
+            ("warn", "other errors > 10"),
+        ),
+        ([count("replay_rollover", 1, 1, **PCIE)], (1, 1, None), ("warn", "PCIe replays >= 1")),
+        ([count("replay_rollover", 1, None, **PCIE)], (None, None, None), ("unknown", "no error counter read twice")),
+        (
+            [count("bad_tlp", 5, None, delta_status="saturated", **PCIE), count("bad_dllp", 0, 0, **PCIE)],
+            (0, None, 0),
+            ("unknown", "a counter stands at its maximum or could not be read"),
+        ),
+    ],
+)
+def test_a_pcie_link_known_by_counters_alone_is_judged(rows, counts, expected) -> None:
+    (link,) = health(*rows)
+    assert (link["link_kind"], link["link_index"], link["last_read_at"]) == ("pcie", 0, at(NEW))
+    assert (link["error_count"], link["replay_count"], link["other_error_count"]) == counts
+    assert (link["verdict"], link["rule"]) == expected
+    assert (link["width_lanes"], link["pcie_generation"]) == (None, None)
+
+
+def test_pcie_counters_err_in_hours_and_each_collector_has_its_row() -> None:
+    early = [count("bad_tlp", k, 1, when=f"2026-03-02T10:{k:02}:00", **PCIE) for k in range(16)]
+    late = [count("bad_tlp", 20, 4, when="2026-03-02T11:59:00", **PCIE), count("bad_tlp", 20, 0, **PCIE)]
+    sampled = pcie_hour(11, 60, source="dcgm-exporter")
+    found = {r["source"]: r for r in health(*early, *late, gpu_hours=[sampled])}
+    assert {source: (r["error_count"], r["error_periods"]) for source, r in found.items()} == {
+        "nvml": (20, 2),  # 16 in the hour from 10, 4 in the hour from 11
+        "dcgm-exporter": (0, 0),
+    }
+    assert found["nvml"]["bad_minutes"] == 1
+    assert found["nvml"]["first_error_at"] == at("2026-03-02T10:00:00")
+    assert found["nvml"]["window_from_at"] == at("2026-03-01T12:00:00")
+
+
+def test_more_than_15_of_the_last_30_minutes_fail_a_pcie_link_too() -> None:
+    bad = [count("receiver_errors", k, 1, when=f"2026-03-02T11:{31 + k}:30", **PCIE) for k in range(16)]
+    assert verdict(*bad, count("receiver_errors", 16, 0, **PCIE)) == (
+        "fail",
+        "errors in more than 15 of the last 30 minutes",
+    )
+
+
+def test_lanes_by_a_counter_are_measured_by_like_boards_of_a_known_model_only() -> None:
+    def lanes(device: str, width: int) -> dict:
+        return count("width_lanes", width, 0, link_kind="pcie", link_index=0, device=device)
+
+    rows = [lanes("A", 16), lanes("B", 8), *(count("bad_tlp", 0, 0, **PCIE | {"device": d}) for d in "AB")]
+    boards = [{"valid_from": at("2026-03-01T00:00:00"), "gpu_uuid": g, "accelerator_id": "h100"} for g in "AB"]
+    found = {
+        r["device"]: (r["width_lanes"], r["expected_width_lanes"], r["verdict"])
+        for r in health(*rows, inventory=boards)
+    }
+    assert found == {"A": (16, 16, "ok"), "B": (8, 16, "fail")}
+    found = {r["device"]: (r["width_lanes"], r["expected_width_lanes"], r["verdict"]) for r in health(*rows)}
+    assert found == {"A": (16, None, "ok"), "B": (8, None, "ok")}
+
+
+def test_a_second_port_and_a_board_of_samples_do_not_hide_each_other() -> None:
+    rows = [count("bad_tlp", 0, 0, **PCIE | {"link_index": 1}), count("replay", 0, 0, link_index=0)]
+    able = {"valid_from": at("2026-03-01T00:00:00"), "gpu_uuid": "A", "pcie_link_width_max": 16}
+    found = health(*rows, gpu_hours=[pcie_hour(11, 60)], inventory=[able | {"pcie_link_generation_max": 5}])
+    told = {
+        (r["link_kind"], r["link_index"]): (r["expected_width_lanes"], r["expected_pcie_generation"]) for r in found
+    }
+    assert told == {("pcie", 0): (16, 5), ("pcie", 1): (16, 5), ("nvlink", 0): (None, None)}
+
+
+def test_checksum_errors_of_a_network_port_count_with_its_other_errors() -> None:
+    assert verdict(count("rx_crc_errors_phy", 11, 11, **ROCE)) == ("warn", "other errors > 10")
+    assert verdict(count("rx_crc_errors_phy", 10, 10, **ROCE)) == ("ok", "no rule broken")

@@ -1,7 +1,7 @@
 -- mart.link_health: every link read in the last 24 hours of its collector: errors, bit errors, flaps, speed, and a verdict.
 -- grain: one link of one device in one node as seen by one collector
 -- key: cluster, source, is_synthetic, node, device, link_kind, link_index
--- depends: mart.link_counter_kinds, mart.link_history
+-- depends: mart.link_counter_kinds, mart.link_history, mart.pcie_links
 -- column cluster: name of the cluster
 -- column source: collector that read the link
 -- column is_synthetic: true for generated demonstration data
@@ -26,13 +26,13 @@
 -- column wait_ticks: time an InfiniBand port had data and no credit to send it, in the port's own ticks
 -- column crc_max_per_s: highest rate of CRC errors between two readings [1/s]
 -- column flap_count: times the link went down, by its counter or by events, whichever saw more
--- column error_periods: minutes of the window in which an error counter grew; for PCIe hours, since it is read by the hour
+-- column error_periods: minutes of the window in which an error counter grew; for PCIe hours, since samples tell it by the hour
 -- column bad_minutes: minutes of the 30 before the newest reading in which an error counter grew [min]
 -- column bit_error_ratio: highest effective bit-error rate the device states; for network ports symbol errors over bits received [ratio]
 -- column traffic_bytes: data over the link in the window, where it is counted [bytes]
 -- column speed_mbit_per_s: last speed read [Mbit/s]
 -- column expected_speed_mbit_per_s: the model's nominal speed, or the highest of like links in the cluster [Mbit/s]
--- column width_lanes: fewest PCIe lanes in the window
+-- column width_lanes: fewest PCIe lanes in the window, by samples or a counter of that name
 -- column expected_width_lanes: most lanes the board and its slot can do, else of a board of that model in the cluster
 -- column pcie_generation: highest PCIe generation in hours in which the GPU worked; idle links fall back to 1
 -- column expected_pcie_generation: highest generation the board and its slot can do, else of a working board of that model
@@ -104,17 +104,12 @@ links as (
         arg_max(
             case counter when 'state' then "value" = 4 when 'state_is_active' then "value" = 1 else "value" > 0 end, sampled_at
         ) filter (counter in ('state', 'state_is_active', 'speed_mb_per_s') and "value" is not null) as is_up,
+        min("value") filter (counter = 'width_lanes' and "value" > 0) as width_lanes,
         count(delta) filter (error_class is not null) as compared,
+        count(distinct counter) filter (error_class is not null and delta_status in ('saturated', 'unreadable'))
+            as unknown_counters,
         bool_or(is_deaf) as is_deaf
     from recent
-    group by all
-),
-
-unknowns as (
-    select
-        cluster, source, is_synthetic, node, device, link_kind, link_index, count(distinct counter) as unknown_counters
-    from recent
-    where error_class is not null and delta_status in ('saturated', 'unreadable')
     group by all
 ),
 
@@ -165,55 +160,6 @@ traffic as (
     group by all
 ),
 
--- PCIe is read with the samples: replays and lanes come from the hours.
-boards as (
-    select
-        cluster, source, is_synthetic, node, gpu_uuid, hour_at, accelerator_id,
-        pcie_link_width_min, "date",
-        -- a counter read once in two hours has grown by nothing that anyone could see: its 0 is no evidence
-        case when
-            sample_count >= 2
-            or lag(hour_at) over (
-                partition by cluster, source, is_synthetic, node, gpu_uuid, pcie_replay_delta_count is null order by hour_at
-            ) = hour_at - interval 1 hour
-            then pcie_replay_delta_count end as replays,
-        case when inactive_seconds < 0.5 * seconds_covered then pcie_link_generation_max end as working_generation,
-        max(hour_at) over (partition by cluster, source, is_synthetic) + interval 1 hour as to_at
-    from telemetry.gpu_hours
-    where parent_gpu_uuid is null and (pcie_replay_delta_count is not null or pcie_link_width_min is not null)
-),
-
-pcie as (
-    select
-        cluster, source, is_synthetic, node, gpu_uuid as device, 'pcie' as link_kind, 0 as link_index,
-        any_value(accelerator_id) as accelerator_id,
-        any_value(to_at) - interval 24 hour as window_from_at,
-        max(hour_at) as last_hour_at,
-        max("date") as last_day,
-        sum(replays) filter (hour_at >= to_at - interval 24 hour) as replay_count,
-        count(*) filter (replays > 0 and hour_at >= to_at - interval 24 hour) as error_periods,
-        min(pcie_link_width_min) filter (hour_at >= to_at - interval 24 hour) as width_lanes,
-        max(pcie_link_width_min) as best_width,
-        max(working_generation) filter (hour_at >= to_at - interval 24 hour) as pcie_generation,
-        max(working_generation) as best_generation,
-        min(hour_at) filter (replays > 0) as first_error_at,
-        max(hour_at) filter (replays > 0) as last_error_at
-    from boards
-    group by all
-    having max(hour_at) >= any_value(to_at) - interval 24 hour
-),
-
--- An hour says that a GPU was read in it; its last minute with a sample says how late.
-pcie_read as (
-    select p.cluster, p.source, p.is_synthetic, p.node, p.device, max(m.minute_at) as last_minute_at
-    from pcie as p
-    join telemetry.gpu_minutes as m
-        on m.cluster = p.cluster and m.source = p.source and m.is_synthetic = p.is_synthetic and m.node = p.node
-        and m.gpu_uuid = p.device and m."date" = p.last_day and date_trunc('hour', m.minute_at) = p.last_hour_at
-    where m.sample_count > 0 and (m.pcie_replay_delta_count is not null or m.pcie_link_width_min is not null)
-    group by all
-),
-
 current_boards as (
     select
         cluster, node, gpu_uuid,
@@ -256,7 +202,8 @@ bad as (
 minutes as (
     select
         cluster, source, is_synthetic, node, device, link_kind, link_index,
-        count(*) as error_periods, count(*) filter (is_late) as bad_minutes
+        count(distinct case when link_kind = 'pcie' then date_trunc('hour', minute_at) else minute_at end) as error_periods,
+        count(*) filter (is_late) as bad_minutes
     from bad
     group by all
 ),
@@ -296,20 +243,57 @@ whole as (
         coalesce(m.bad_minutes, 0) as bad_minutes,
         h.best_speed_mbit_per_s,
         h.was_up and not l.is_up as is_down,
-        coalesce(u.unknown_counters, 0) as unknown_counters,
         h.first_error_at, h.last_error_at
     from links as l
     left join crc_rates as c using (cluster, source, is_synthetic, node, device, link_kind, link_index)
     left join minutes as m using (cluster, source, is_synthetic, node, device, link_kind, link_index)
-    left join unknowns as u using (cluster, source, is_synthetic, node, device, link_kind, link_index)
     left join mart.link_history as h using (cluster, source, is_synthetic, node, device, link_kind, link_index)
+),
+
+-- PCIe is read with the samples, and on some nodes by counters: a link known to either has its row.
+joined as (
+    select
+        cluster, source, is_synthetic, node, device, link_kind, link_index,
+        l.* exclude (
+            cluster, source, is_synthetic, node, device, link_kind, link_index, window_from_at, last_read_at, error_count,
+            replay_count, width_lanes, compared, error_periods, first_error_at, last_error_at
+        ),
+        p.accelerator_id as sampled_accelerator_id,
+        coalesce(p.window_from_at, l.window_from_at) as window_from_at,
+        greatest(p.last_read_at, l.last_read_at) as last_read_at,
+        case when p.replay_count is not null or l.error_count is not null
+            then coalesce(p.replay_count, 0) + coalesce(l.error_count, 0) end as error_count,
+        case when p.replay_count is not null or l.replay_count is not null
+            then coalesce(p.replay_count, 0) + coalesce(l.replay_count, 0) end as replay_count,
+        case when p.replay_count is null then 0 else 1 end + coalesce(l.compared, 0) as compared,
+        greatest(p.error_hours, l.error_periods) as error_periods,
+        least(p.first_error_at, l.first_error_at) as first_error_at,
+        greatest(p.last_error_at, l.last_error_at) as last_error_at,
+        least(p.width_lanes, l.width_lanes) as width_lanes,
+        greatest(p.best_width_lanes, l.width_lanes) as best_width_lanes,
+        p.generation as pcie_generation,
+        p.best_generation
+    from whole as l
+    full join mart.pcie_links as p using (cluster, source, is_synthetic, node, device, link_kind, link_index)
+),
+
+identified as (
+    select
+        j.* exclude (sampled_accelerator_id),
+        coalesce(b.accelerator_id, j.sampled_accelerator_id) as accelerator_id,
+        b.gpu_serial, coalesce(b.rack, r.rack) as rack, a.architecture,
+        case when j.link_kind = 'pcie' then b.width_max end as width_max,
+        case when j.link_kind = 'pcie' then b.generation_max end as generation_max
+    from joined as j
+    left join current_boards as b on b.cluster = j.cluster and b.node = j.node and b.gpu_uuid = j.device
+    left join racks as r on r.cluster = j.cluster and r.node = j.node
+    left join models as a on a.accelerator_id = coalesce(b.accelerator_id, j.sampled_accelerator_id)
 ),
 
 every_link as (
     select
-        l.* exclude (downs, stated_ber, best_speed_mbit_per_s),
+        l.* exclude (downs, stated_ber, best_speed_mbit_per_s, best_width_lanes, best_generation, width_max, generation_max),
         t.pause_count, t.cnp_count, t.out_of_sequence_count, t.wait_ticks,
-        b.accelerator_id, b.gpu_serial, coalesce(b.rack, r.rack) as rack,
         case when l.downs is not null or e.downs is not null
             then greatest(coalesce(l.downs, 0), coalesce(e.downs, 0)) end as flap_count,
         coalesce(
@@ -319,59 +303,30 @@ every_link as (
         ) as bit_error_ratio,
         case when t.received_bytes is not null or t.sent_bytes is not null
             then coalesce(t.received_bytes, 0) + coalesce(t.sent_bytes, 0) end as traffic_bytes,
-        case when l.best_speed_mbit_per_s > 0 then greatest(
+        -- an idle PCIe link runs slower on purpose
+        case when l.best_speed_mbit_per_s > 0 and l.link_kind <> 'pcie' then greatest(
             max(l.best_speed_mbit_per_s) over (
-                partition by l.cluster, l.is_synthetic, l.link_kind, b.accelerator_id,
+                partition by l.cluster, l.is_synthetic, l.link_kind, l.accelerator_id,
                 case when l.link_kind = 'nvlink' then '' else l.device end
             ),
             case when l.link_kind = 'nvlink' then
-                case a.architecture when 'Hopper' then 212500 when 'Blackwell' then 425000 when 'Grace Blackwell' then 425000 end
+                case l.architecture when 'Hopper' then 212500 when 'Blackwell' then 425000 when 'Grace Blackwell' then 425000 end
             end
         ) end as expected_speed_mbit_per_s,
-        l.best_speed_mbit_per_s = 0 and b.accelerator_id is not null and max(l.best_speed_mbit_per_s) over (
-            partition by l.cluster, l.is_synthetic, l.link_kind, b.accelerator_id, l.link_index
+        l.best_speed_mbit_per_s = 0 and l.accelerator_id is not null and max(l.best_speed_mbit_per_s) over (
+            partition by l.cluster, l.is_synthetic, l.link_kind, l.accelerator_id, l.link_index
         ) > 0 as is_unlike_its_peers,
-        cast(null as bigint) as width_lanes,
-        cast(null as bigint) as expected_width_lanes,
-        cast(null as bigint) as pcie_generation,
-        cast(null as bigint) as expected_pcie_generation
-    from whole as l
+        -- boards of an unknown model are not alike
+        coalesce(l.width_max, case when l.accelerator_id is not null then max(l.best_width_lanes) over like_boards end)
+            as expected_width_lanes,
+        coalesce(l.generation_max, case when l.accelerator_id is not null then max(l.best_generation) over like_boards end)
+            as expected_pcie_generation
+    from identified as l
     left join traffic as t using (cluster, source, is_synthetic, node, device, link_kind, link_index)
-    left join current_boards as b on b.cluster = l.cluster and b.node = l.node and b.gpu_uuid = l.device
-    left join racks as r on r.cluster = l.cluster and r.node = l.node
-    left join models as a on a.accelerator_id = b.accelerator_id
     left join events as e
         on e.cluster = l.cluster and e.is_synthetic = l.is_synthetic and e.node = l.node and e.device = l.device
-        and e.link_index = l.link_index
-    where l.link_kind <> 'pcie'
-    union all by name
-    select
-        p.* exclude (accelerator_id, best_width, best_generation, error_periods, first_error_at, last_error_at, last_hour_at, last_day),
-        coalesce(p.accelerator_id, b.accelerator_id) as accelerator_id, b.gpu_serial, b.rack,
-        l.other_error_count,
-        l.bad_minutes,
-        l.unknown_counters,
-        case when p.replay_count is not null or l.error_count is not null
-            then coalesce(p.replay_count, 0) + coalesce(l.error_count, 0) end as error_count,
-        greatest(p.error_periods, l.error_periods) as error_periods,
-        least(p.first_error_at, l.first_error_at) as first_error_at,
-        greatest(p.last_error_at, l.last_error_at) as last_error_at,
-        greatest(coalesce(r.last_minute_at, p.last_hour_at), l.last_read_at) as last_read_at,
-        case when p.replay_count is null then 0 else 1 end + coalesce(l.compared, 0) as compared,
-        coalesce(
-            b.width_max,
-            max(p.best_width) over (partition by p.cluster, p.is_synthetic, coalesce(p.accelerator_id, b.accelerator_id))
-        ) as expected_width_lanes,
-        coalesce(
-            b.generation_max,
-            max(p.best_generation) over (partition by p.cluster, p.is_synthetic, coalesce(p.accelerator_id, b.accelerator_id))
-        ) as expected_pcie_generation
-    from pcie as p
-    left join pcie_read as r using (cluster, source, is_synthetic, node, device)
-    left join current_boards as b on b.cluster = p.cluster and b.node = p.node and b.gpu_uuid = p.device
-    left join whole as l
-        on l.cluster = p.cluster and l.source = p.source and l.is_synthetic = p.is_synthetic and l.node = p.node
-        and l.device = p.device and l.link_kind = 'pcie' and l.link_index = 0
+        and e.link_index = l.link_index and l.link_kind <> 'pcie'
+    window like_boards as (partition by l.cluster, l.is_synthetic, l.link_kind, l.accelerator_id)
 ),
 
 judged as (
@@ -395,6 +350,7 @@ judged as (
             when pcie_generation < expected_pcie_generation then 'warn: PCIe generation below expected while the GPU works'
             when is_unlike_its_peers then 'warn: link was never up, as it is on like boards'
             when coalesce(other_error_count, 0) + coalesce(symbol_error_count, 0)
+                + case when link_kind = 'nvlink' then 0 else coalesce(crc_count, 0) end
                 + case when link_kind in ('nvlink', 'pcie') then 0 else coalesce(replay_count, 0) + coalesce(recovery_count, 0) end
                 > 10 then 'warn: other errors > 10'
             when link_kind = 'pcie' and replay_count >= 1 then 'warn: PCIe replays >= 1'
