@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,8 @@ from sqlmodel import SQLModel
 
 from warehouse.errors import WarehouseError
 from warehouse.schema.declare import lake_columns, lake_schema, qualified_name, table_of
-from warehouse.transactions import committed
+from warehouse.transactions import committed, is_overgrown
+from warehouse.watermarks import landed_among, marks_for, marks_of
 
 ATTEMPTS = 20
 # Commit metadata is the ledger until publish copies it; Delta would clean the log after 30 days.
@@ -138,7 +140,9 @@ class Lake:
         """Which of these app-transaction ids have been committed."""
         if not self.exists(model):
             return set()
-        return set(committed(self.path(model), self.open(model).version(), ids))
+        names = list(ids)
+        told = committed(self.path(model), self.open(model).version(), marks_of(names))
+        return landed_among(names, told)
 
     def transaction_version(self, model: type[SQLModel], name: str) -> int | None:
         """The number last committed under an app-transaction id."""
@@ -203,19 +207,22 @@ class Lake:
     ) -> bool:
         """Commit Parquet files already written into the table's folder; False when another process was first.
 
-        version: the table's version that the files were made for, where they depend on it. The ids may be forgotten
-        after `ID_RETENTION`: what comes again so late has to be recognised by its rows.
+        version: the table's version that the files were made for, where they depend on it. Numbered ids are told as
+        runs (`watermarks.py`); two processes cannot both lengthen one, for Delta refuses whoever read the table before
+        the other committed. What was told may be forgotten after `ID_RETENTION`: what comes again so late has to be
+        recognised by its rows.
         """
         table = self.open(model)
         if version is not None and table.version() != version:
             return False
-        if committed(self.path(model), table.version(), ids):
+        told = committed(self.path(model), table.version(), marks_of(ids))
+        if landed_among(ids, told):
             return False
         now_ms = int(time.time() * 1000)
         properties = CommitProperties(
             custom_metadata=load.metadata(),
             max_commit_retries=0,
-            app_transactions=[Transaction(i, 1, now_ms) for i in ids],
+            app_transactions=[Transaction(mark, number, now_ms) for mark, number in marks_for(ids, told).items()],
         )
         partition_by = list(table_of(model).info["partition_by"]) or None
         try:
@@ -224,7 +231,14 @@ class Lake:
             )
         except CommitFailedError:
             return False
+        self._spare_readers(model, table.version())
         return True
+
+    def _spare_readers(self, model: type[SQLModel], version: int) -> None:
+        """A checkpoint where the log has grown long; what was committed stays committed without it."""
+        with suppress(DeltaError, OSError):
+            if is_overgrown(self.path(model), version):
+                DeltaTable(str(self.path(model))).create_checkpoint()
 
     def history(self, model: type[SQLModel], since: int = -1, limit: int | None = None) -> list[dict[str, Any]]:
         """Commits newer than version `since` that carry our header, oldest first."""

@@ -1,38 +1,55 @@
 """Which app transactions a Delta table has seen, asked for many at once.
 
-Belongs here: reading the ids from the log. Does not belong here: what they stand for, committing. delta-rs answers for
-one id at a time by reading the log again: 4 ms an id where ten thousand are known, hours for a fleet's segments.
+Belongs here: reading the ids from the log. Does not belong here: what they stand for (`watermarks.py`), committing.
+delta-rs answers for one id at a time by reading the log again: 4 ms an id where ten thousand are known, hours for a
+fleet's segments.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
+from warehouse.watermarks import RUN
+
 CHECKPOINT = ".checkpoint.parquet"
+TRIFLE_BYTES = 8 << 20
 _MARK = b'{"txn"'
-_NAME = b'"appId":"'
+_TOLD = {"id": pl.String(), "number": pl.Int64()}
 
 
 def committed(table: Path, version: int, wanted: Iterable[str]) -> dict[str, int]:
     """The number last committed for each wanted id that was committed up to `version` of the table in that folder.
 
-    Ids past the table's retention may still be among them. Raises `OSError` where the log is not whole.
+    One that begins with `run:` and ends in `@` stands for all ids that go on from there with a number. Ids past the
+    table's retention may still be among them. Raises `OSError` where the log is not whole.
     """
     ids = set(wanted)
     if not ids:
         return {}
     log = table / "_delta_log"
     start, parts = _checkpoint(log, version)
-    found = _checkpointed(parts, ids) if parts else {}
-    for number in range(start + 1, version + 1):
-        for told in _told(log / f"{number:020d}.json", ids):
-            found[told["appId"]] = int(told["version"])
+    asked = pl.Series(sorted(ids), dtype=pl.String).implode()
+    run = pl.when(pl.col("id").str.starts_with(RUN)).then(pl.col("id").str.replace(r"@[0-9]+$", "@"))
+    is_wanted = pl.col("id").is_in(asked) | run.is_in(asked)
+    found: dict[str, int] = {}
+    for told in (_checkpointed(parts), _since(log, start, version)):
+        found |= told.filter(is_wanted).collect().iter_rows()
     return found
+
+
+def is_overgrown(table: Path, version: int) -> bool:
+    """Whether what every reader reads since the newest checkpoint outweighs that checkpoint, and is no trifle.
+
+    Delta makes one every hundred commits, whatever is in them; a fleet's commits tell thousands of ids each.
+    """
+    log = table / "_delta_log"
+    start, parts = _checkpoint(log, version)
+    tail = sum((log / f"{number:020d}.json").stat().st_size for number in range(start + 1, version + 1))
+    return tail > max(TRIFLE_BYTES, sum(part.stat().st_size for part in parts))
 
 
 def _checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
@@ -58,25 +75,26 @@ def _is_whole(files: list[Path]) -> bool:
     return len(files) == max(int(f.name.split(".")[3]) if f.name.count(".") > 2 else 1 for f in files)  # noqa: PLR2004
 
 
-def _checkpointed(parts: list[Path], ids: set[str]) -> dict[str, int]:
-    scan = pl.scan_parquet(parts, hive_partitioning=False)
-    if "txn" not in scan.collect_schema():
-        return {}
+def _checkpointed(parts: list[Path]) -> pl.LazyFrame:
+    """Ids and numbers of a checkpoint."""
+    if parts and "txn" in (scan := pl.scan_parquet(parts, hive_partitioning=False)).collect_schema():
+        return scan.select(_told()).drop_nulls("id")
+    return pl.LazyFrame(schema=_TOLD)
+
+
+def _since(log: Path, start: int, version: int) -> pl.LazyFrame:
+    """Ids and numbers of the commits after `start`, oldest first. A fleet's commit tells thousands."""
+    bodies = ((log / f"{number:020d}.json").read_bytes() for number in range(start + 1, version + 1))
+    lines = [line for body in bodies for line in body.splitlines() if line.startswith(_MARK)]
+    if not lines:
+        return pl.LazyFrame(schema=_TOLD)
+    return (
+        pl.read_ndjson(b"\n".join(lines), schema={"txn": pl.Struct({"appId": pl.String, "version": pl.Int64})})
+        .lazy()
+        .select(_told())
+    )
+
+
+def _told() -> list[pl.Expr]:
     told = pl.col("txn").struct
-    rows = scan.select(told.field("appId").alias("id"), told.field("version").alias("number"))
-    asked = pl.LazyFrame({"id": sorted(ids)}, schema={"id": pl.String})
-    return dict(rows.join(asked, on="id", how="semi").collect().iter_rows())
-
-
-def _told(path: Path, ids: set[str]) -> Iterator[dict[str, Any]]:
-    for line in path.read_bytes().splitlines():
-        if line.lstrip().startswith(_MARK) and _may_be(line, ids):
-            told: dict[str, Any] = json.loads(line)["txn"]
-            if told["appId"] in ids:
-                yield told
-
-
-def _may_be(line: bytes, ids: set[str]) -> bool:
-    """False where the id stands there plainly and is none of these: most lines, which are then not parsed."""
-    name = line.partition(_NAME)[2].partition(b'"')[0]
-    return not name or b"\\" in name or name.decode() in ids
+    return [told.field("appId").alias("id"), told.field("version").cast(pl.Int64).alias("number")]

@@ -19,6 +19,7 @@ from warehouse.schema.declare import lake_schema
 from warehouse.schema.telemetry import GpuSample
 from warehouse.schema.telemetry_fleet import GpuEvent
 from warehouse.transactions import committed
+from warehouse.watermarks import marks_for
 
 LOAD = Load("l", "nvml", Counts())
 DAY_MS = 86_400_000
@@ -121,9 +122,11 @@ def test_a_segment_that_comes_again_after_its_id_was_forgotten_lands_nothing_twi
     before = samples(house)
     lake = Lake(house.lake)
     mark = f"segment:{read_segment(body).segment_id}"
-    # Its id as it is 9 days later: told with an older time, it is left out of the next checkpoint.
+    assert lake.landed(GpuSample, [mark]) == {mark}
+    # Its run as it is 9 days later: told with an older time, it is left out of the next checkpoint.
     table = lake.open(GpuSample)
-    old = Transaction(mark, 1, int(time.time() * 1000) - 9 * DAY_MS)
+    ((run, last),) = marks_for([mark], {}).items()
+    old = Transaction(run, last, int(time.time() * 1000) - 9 * DAY_MS)
     table.create_write_transaction(
         [], "append", table.schema(), ["date"], commit_properties=CommitProperties(app_transactions=[old])
     )
