@@ -143,7 +143,8 @@ class Source(Protocol):
     `version` is the parser's: raise it when the same bytes give other rows, and the street reads the archive
     again. `landing`: `append` keeps every vintage; `snapshot` means each payload states the whole of what the
     source knows for a table, so the newest replaces the slice. `off_reason` is empty when the source may be
-    fetched; otherwise it says why it is off by default (terms, unverified format, a missing key).
+    fetched; otherwise it says why it is off by default (terms, unverified format, a missing key). `options` names what `read` takes beside `observed_at`
+    (`sources/options.py` says how each is written).
     """
 
     @property
@@ -169,6 +170,8 @@ class Source(Protocol):
     @property
     def off_reason(self) -> str: ...
     @property
+    def options(self) -> tuple[str, ...]: ...
+    @property
     def may_republish(self) -> bool: ...
 
     def fetch(self, web: Web) -> Iterator[Payload]:
@@ -176,7 +179,7 @@ class Source(Protocol):
         ...
 
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
-        """Yield payloads from local files or folders. `options` holds `observed_at`, `round`, … as text."""
+        """Yield payloads from local files or folders. `options` holds those that the source names, as text."""
         ...
 
     def parse(self, payload: Payload) -> Parsed:

@@ -66,6 +66,7 @@ class CostModelFile:
     landing: Landing = "append"
     version = 1
     off_reason = "local files only: almanac load cost-model FILE.toml"
+    options: tuple[str, ...] = ()
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:

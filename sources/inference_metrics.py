@@ -51,6 +51,7 @@ class InferenceMetrics:
     landing: Landing = "append"
     version = 1
     off_reason = "local files only: almanac load inference-metrics FILE.json"
+    options = OPTIONS
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:

@@ -92,6 +92,7 @@ class ModelConfigFile:
     landing: Landing = "append"
     version = 1
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:

@@ -40,6 +40,7 @@ class TrainingBenchmarks:
     landing: Landing = "append"
     version = 1
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:

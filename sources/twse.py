@@ -62,6 +62,7 @@ class TaiwanRevenue:
     landing: Landing = "append"
     version = 1
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from itertools import chain
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from pipelines.commands.options import home_option
 MOST_RULES = 3
 SHOWN = 200
 QUARANTINE = "ops.quarantine holds each row"
-A_DAY = dt.timedelta(days=1)  # a date without a time may already be tomorrow's elsewhere
 
 
 @click.command("load")
@@ -23,7 +21,14 @@ A_DAY = dt.timedelta(days=1)  # a date without a time may already be tomorrow's 
 @click.option("--round", "round_name", help="MLPerf round, where the path does not say (v5.1).")
 @click.option("--cluster", help="Cluster the files come from, where they do not say.")
 @click.option("--node", help="Node the files come from, where they do not say.")
-@click.option("-o", "--option", "more", multiple=True, metavar="KEY=VALUE", help="What a source asks for by name.")
+@click.option(
+    "-o",
+    "--option",
+    "more",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What SOURCE reads beside its files; `almanac sources` lists it.",
+)
 @home_option
 def command(
     source_name: str,
@@ -42,6 +47,7 @@ def command(
     from assets.rollup import roll_up
     from assets.street import receive
     from pipelines.progress import told
+    from sources.options import checked
     from sources.registry import source_named
     from warehouse.home import Home
 
@@ -49,9 +55,9 @@ def command(
     missing = [p for p in paths if not p.exists()]
     if missing:
         raise click.UsageError(f"{missing[0]} does not exist")
-    options = {"round": round_name, "cluster": cluster, "node": node, "observed_at": _instant(observed_at)}
-    given = {k: v for k, v in options.items() if v} | dict(map(_pair, more))
-    documents = source.read(list(paths), given)
+    named = {"observed_at": observed_at, "round": round_name, "cluster": cluster, "node": node}
+    given = {k: v for k, v in named.items() if v is not None} | dict(map(_pair, more))
+    documents = source.read(list(paths), checked(source, given))
     first = next(documents, None)  # a wrong call fails here, before a home is made
     if first is None:
         click.echo(f"{source.name}: 0 documents\n  no documents found in the paths")
@@ -80,21 +86,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise click.UsageError(f"-o {text!r} is not KEY=VALUE")
     return key, value
-
-
-def _instant(text: str | None) -> str | None:
-    if text is None:
-        return None
-    try:
-        at = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise click.UsageError(
-            f"--observed-at {text!r} is not an ISO 8601 instant, such as 2026-09-01T00:00:00Z"
-        ) from None
-    at = (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
-    if at > dt.datetime.now(dt.UTC) + A_DAY:
-        raise click.UsageError(f"--observed-at {text} lies in the future; give the instant at which the data was true")
-    return at.isoformat()
 
 
 def _told(documents: int, paths: tuple[Path, ...]) -> str:

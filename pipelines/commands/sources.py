@@ -15,6 +15,7 @@ from pipelines.commands.options import home_option
 def command(form: str, home_path: str | None) -> int:
     """List every source with cadence, licence, terms, whether it is on, and when it last landed."""
     from pipelines.reader import connect
+    from sources.options import FOR_ALL, said
     from sources.registry import all_sources
     from warehouse.home import Home
 
@@ -35,6 +36,7 @@ def command(form: str, home_path: str | None) -> int:
             "state": f"off: {s.off_reason}" if s.off_reason else "on",
             "last_landed": landed.get(s.name, "never"),
             "tables": list(s.tables),
+            "options": [said(name) for name in (*FOR_ALL, *s.options)],
             "homepage": s.homepage,
         }
         for s in all_sources().values()
@@ -46,4 +48,5 @@ def command(form: str, home_path: str | None) -> int:
         click.echo(f"{row['source']:<24} {row['cadence']:<10} {row['authority']:<9} last landed {row['last_landed']}")
         click.echo(f"    {row['publisher']} · {row['licence']} · {row['terms']}")
         click.echo(f"    {row['state']} · feeds {', '.join(row['tables'])}")
+        click.echo(f"    options of load: {', '.join(row['options'])}")
     return 0

@@ -51,6 +51,7 @@ class Curated:
     landing: Landing = "snapshot"
     version = 1
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:

@@ -41,6 +41,7 @@ class Kubernetes:
     landing: Landing = "append"
     version = 1
     off_reason = "local exports only: almanac load kubernetes FILE"
+    options = OPTIONS
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:

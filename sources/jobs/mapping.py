@@ -33,6 +33,7 @@ class JobMapping:
     landing: Landing = "append"
     version = 1
     off_reason = "local files only: almanac load job-mapping FOLDER"
+    options = ("cluster", "node", "is_synthetic")
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:
@@ -47,7 +48,7 @@ class JobMapping:
             files = {
                 f.name: f.read_text(encoding="utf-8", errors="replace") for f in sorted(path.iterdir()) if f.is_file()
             }
-            meta = {k: options[k] for k in ("cluster", "node", "is_synthetic") if options.get(k)}
+            meta = {k: options[k] for k in self.options if options.get(k)}
             meta.setdefault("node", path.name)
             yield Payload(
                 source=self.name,

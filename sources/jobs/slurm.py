@@ -67,6 +67,7 @@ class Slurm:
     landing: Landing = "append"
     version = 1
     off_reason = "local exports only: almanac load slurm FILE"
+    options = OPTIONS
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:

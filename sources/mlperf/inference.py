@@ -40,6 +40,7 @@ class MlperfInference:
     landing: Landing = "append"
     version = 2
     off_reason = ""
+    options = ("round",)
     may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:

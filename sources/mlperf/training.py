@@ -41,6 +41,7 @@ class MlperfTraining:
     landing: Landing = "append"
     version = 1
     off_reason = ""
+    options = ("round",)
     may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:

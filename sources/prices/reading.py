@@ -77,6 +77,7 @@ class PriceSource:
     landing: Landing = "append"
     version: int = 1
     off_reason: str = ""
+    options: tuple[str, ...] = ()
     may_republish: bool = False
 
     @property

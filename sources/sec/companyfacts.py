@@ -56,6 +56,7 @@ class CompanyFacts:
     landing: Landing = "append"
     version = 3
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:

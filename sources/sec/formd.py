@@ -75,6 +75,7 @@ class FormD:
     landing: Landing = "append"
     version = 1
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = True
 
     def fetch(self, web: Web) -> Iterator[Payload]:

@@ -55,6 +55,7 @@ class InlineXbrl:
     landing: Landing = "append"
     version = 2
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:

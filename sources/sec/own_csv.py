@@ -38,6 +38,7 @@ class OwnCsv(ABC):
     authority: Authority = "curated"
     landing: Landing = "append"
     version = 1
+    options: tuple[str, ...] = ()
     may_republish = False
 
     @abstractmethod

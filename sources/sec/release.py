@@ -48,6 +48,7 @@ class Release:
     landing: Landing = "append"
     version = 2
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:

@@ -42,6 +42,7 @@ class TsmcRevenue:
     landing: Landing = "append"
     version = 1
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:

@@ -23,8 +23,7 @@ from sources.texts import decoded
 
 UTC_US = pl.Datetime("us", "UTC")
 UNKNOWN = "unknown"
-# Options of `almanac load` that travel with the payload: they are part of what the capture says.
-OPTIONS = ("observed_at", "cluster", "node", "boot_at", "metric", "device", "utc_offset")
+PLACE = ("cluster", "node")
 
 IPV4 = r"\b(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)\b"
 EMAIL = r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
@@ -169,6 +168,7 @@ class LocalInput(ABC):
     landing: Landing = "append"
     version = 1
     off_reason = "reads captures from disk: almanac load SOURCE PATH… --observed-at T"
+    options: ClassVar[tuple[str, ...]] = PLACE
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:
@@ -178,7 +178,7 @@ class LocalInput(ABC):
 
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
         """One payload for each file; the stream is the node it came from."""
-        meta = {key: options[key] for key in OPTIONS if options.get(key)}
+        meta = self.stated(options)
         for file, name in local_files(paths, self.suffixes):
             yield payload_of(
                 self.name,
@@ -189,6 +189,10 @@ class LocalInput(ABC):
                 meta={**meta, "file": name},
                 stream=f"{meta.get('cluster', UNKNOWN)}/{meta.get('node', name)}",
             )
+
+    def stated(self, options: Mapping[str, str]) -> dict[str, str]:
+        """Options that travel with the payload: they are part of what the capture says."""
+        return {key: options[key] for key in ("observed_at", *self.options) if options.get(key)}
 
     @abstractmethod
     def parse(self, payload: Payload) -> Parsed:

@@ -15,7 +15,7 @@ from sources.base import Parsed, ParseError, Payload, Reject
 from sources.local_files import observed_at
 from sources.telemetry.port_files import PortCount, port_counts, port_names, with_bytes
 from sources.telemetry_inputs.bundles import TAR, pack, unpack
-from sources.telemetry_inputs.context import OPTIONS, UNKNOWN, LocalInput, Where, stamped, text_of
+from sources.telemetry_inputs.context import PLACE, UNKNOWN, LocalInput, Where, stamped, text_of
 from sources.telemetry_inputs.nvlink_text import SCHEMA
 
 # The kernel's older names on the left of perfquery's; both files then speak of one counter.
@@ -53,6 +53,7 @@ class InfiniBand(LocalInput):
     publisher = "Linux RDMA drivers"
     homepage = "https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband"
     tables = ("telemetry.link_counters",)
+    options = (*PLACE, "device")
 
     def read(self, paths: Sequence[Path], options: Mapping[str, str]) -> Iterator[Payload]:
         """Files one by one; the port folders of one host as one payload (their files only make sense together)."""
@@ -63,12 +64,18 @@ class InfiniBand(LocalInput):
             for host in hosts:
                 inside = path if host == path.parent else host
                 files = sorted(f for f in inside.rglob("*") if f.is_file() and "/ports/" in f.as_posix())
-                yield _bundle(host, files, options)
+                yield self._bundle(host, files, options)
             cards = sorted(e.name for e in path.iterdir() if (e / "ports").is_dir()) if path.is_dir() else []
             if cards and not hosts:  # the living folder: its cards are links, which a search does not follow
-                yield _bundle(path, [path / name for card in cards for name in port_names(path, card)], options)
+                yield self._bundle(path, [path / name for card in cards for name in port_names(path, card)], options)
             others = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
             yield from super().read([f for f in others if not any(h in f.parents for h in hosts)], options)
+
+    def _bundle(self, folder: Path, files: Sequence[Path], options: Mapping[str, str]) -> Payload:
+        body = pack((file.relative_to(folder).as_posix(), text) for file in files if (text := _read(file)) is not None)
+        meta = self.stated(options)
+        stream = f"{meta.get('cluster', UNKNOWN)}/{meta.get('node', folder.name)}"
+        return Payload(self.name, f"file:{folder.name}", observed_at(options), TAR, body, stream, meta=meta)
 
     def parse(self, payload: Payload) -> Parsed:
         """One row for each counter of each port. Raises `ParseError`."""
@@ -94,13 +101,6 @@ class InfiniBand(LocalInput):
             for count in with_bytes(found)
         ]
         return Parsed({"telemetry.link_counters": stamped(pl.DataFrame(records, schema=SCHEMA), where)}, rejects)
-
-
-def _bundle(folder: Path, files: Sequence[Path], options: Mapping[str, str]) -> Payload:
-    body = pack((file.relative_to(folder).as_posix(), text) for file in files if (text := _read(file)) is not None)
-    meta = {key: options[key] for key in OPTIONS if options.get(key)}
-    stream = f"{meta.get('cluster', UNKNOWN)}/{meta.get('node', folder.name)}"
-    return Payload("infiniband", f"file:{folder.name}", observed_at(options), TAR, body, stream, meta=meta)
 
 
 def _read(file: Path) -> bytes | None:

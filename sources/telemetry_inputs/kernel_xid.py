@@ -11,7 +11,7 @@ import datetime as dt
 import polars as pl
 
 from sources.base import Parsed, ParseError, Payload, Reject
-from sources.telemetry_inputs.context import UTC_US, LocalInput, Where, stripped, table, text_of
+from sources.telemetry_inputs.context import PLACE, UTC_US, LocalInput, Where, stripped, table, text_of
 
 OFF_THE_BUS = 79
 BUS = r"(?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-9A-Fa-f])?)"
@@ -42,6 +42,7 @@ class KernelXid(LocalInput):
     publisher = "NVIDIA kernel driver"
     homepage = "https://docs.nvidia.com/deploy/xid-errors/"
     tables = ("telemetry.gpu_events",)
+    options = (*PLACE, "boot_at", "utc_offset")
 
     def parse(self, payload: Payload) -> Parsed:
         """Events, each line one. Raises `ParseError` if a line has no time and nobody said when."""

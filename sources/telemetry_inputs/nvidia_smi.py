@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from sources.base import Parsed, ParseError, Payload, Reject
-from sources.telemetry_inputs.context import LocalInput, Where, instant, text_of
+from sources.telemetry_inputs.context import PLACE, LocalInput, Where, instant, text_of
 from sources.telemetry_inputs.nvidia_smi_convert import to_frames
 from sources.telemetry_inputs.nvidia_smi_outputs import read_csv, read_text, read_xml
 from sources.telemetry_inputs.nvlink_text import HEAD, read_nvlink
@@ -28,6 +28,7 @@ class NvidiaSmi(LocalInput):
     publisher = "NVIDIA"
     homepage = "https://docs.nvidia.com/deploy/nvidia-smi/"
     tables = ("telemetry.gpu_samples", "telemetry.link_counters", "telemetry.inventory", "telemetry.null_reasons")
+    options = (*PLACE, "utc_offset")
 
     def parse(self, payload: Payload) -> Parsed:
         """Rows by the kind of output. Raises `ParseError` for one that is none of them or names no UUID."""

@@ -18,7 +18,7 @@ import polars as pl
 
 from sources.base import Parsed, ParseError, Payload, Reject, Web
 from sources.telemetry_inputs.bundles import TAR, pack, unpack
-from sources.telemetry_inputs.context import UTC_US, LocalInput, Where, text_of
+from sources.telemetry_inputs.context import PLACE, UTC_US, LocalInput, Where, text_of
 from sources.telemetry_inputs.dcgm_exporter import EXPORTER_TABLES
 from sources.telemetry_inputs.exposition import FIELDS, aliases, read_exposition
 from sources.telemetry_inputs.metrics import to_frames
@@ -37,6 +37,7 @@ class Prometheus(LocalInput):
     homepage = "https://prometheus.io/docs/prometheus/latest/querying/api/"
     tables = EXPORTER_TABLES
     media_type = "application/json"
+    options = (*PLACE, "metric")
 
     @property
     def off_reason(self) -> str:  # type: ignore[override]

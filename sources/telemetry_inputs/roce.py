@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from sources.base import Parsed, ParseError, Payload, Reject
-from sources.telemetry_inputs.context import LocalInput, Where, stamped, text_of
+from sources.telemetry_inputs.context import PLACE, LocalInput, Where, stamped, text_of
 from sources.telemetry_inputs.nvlink_text import SCHEMA
 
 Entry = tuple[str, str, int, str, int]
@@ -31,6 +31,7 @@ class Roce(LocalInput):
     publisher = "NIC drivers and vendors' tools"
     homepage = "https://docs.kernel.org/networking/statistics.html"
     tables = ("telemetry.link_counters",)
+    options = (*PLACE, "device")
 
     def parse(self, payload: Payload) -> Parsed:
         """One row for each counter of each port. Raises `ParseError`."""

@@ -68,6 +68,7 @@ class TrainingLog:
     landing: Landing = "append"
     version = 2
     off_reason = "local files only: almanac load training-log FILE"
+    options = OPTIONS
     may_republish = False
 
     def fetch(self, web: Web) -> Iterator[Payload]:

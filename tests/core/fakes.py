@@ -40,6 +40,7 @@ class Figures:
     landing: Landing = "append"
     version = 1
     off_reason = ""
+    options: tuple[str, ...] = ()
     may_republish = True
 
     def __init__(self, *bodies: bytes, problem: str = "") -> None:

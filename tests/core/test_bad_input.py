@@ -334,6 +334,7 @@ def test_load_says_why_rows_were_refused(almanac: Console, home: Path, tmp_path:
         ("sec-companyfacts", "missing.json", ()),
         ("sec-companyfacts", "x.json", ("--observed-at", "yesterday")),
         ("sec-companyfacts", "x.json", ("-o", "nothing")),
+        ("sec-companyfacts", "x.json", ("-o", "no=thing")),
         ("curated", "x.json", ()),
         ("mlperf-inference", "x.json", ()),
         ("sec-release", "empty", ()),
