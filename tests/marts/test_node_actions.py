@@ -132,6 +132,7 @@ def test_a_board_that_failed_in_another_node_before_the_swap_is_told_by_its_seri
         event(95, severity="error", action="RESET_GPU", node="n2"),
         event(95, severity="error", action="RESET_GPU", node="n3", device="B"),
         event(31, severity="warning", action="RESTART_APP", when="2026-02-10T00:00:00", node="n4"),
+        event(None, kind="returned", device="Z"),  # n1 lives on without the board
     ]
     boards.append(board("n4", "2026-02-05T00:00:00", valid_to=at("2026-02-11T00:00:00")))  # an application's own fault
     found = {r["node"]: r["other_nodes"] for r in actions(gpu_events=told, inventory=boards)}
@@ -198,3 +199,95 @@ def test_only_the_newest_recovery_action_counts_and_it_is_told_once() -> None:
     ]
     assert actions(gpu_events=[before, recovery("0x0 (None)")]) == []
     assert actions(gpu_events=[after], gpu_hours=[hour(recovery_action=0) | now]) == []  # read since, and over
+
+
+def minute(clock: str, samples: int = 6, **given) -> dict:
+    row = {"minute_at": at(f"2026-03-02T{clock}:00"), "date": at(NOON).date(), "gpu_uuid": "A"}
+    return row | {"sample_count": samples} | given
+
+
+RESET = {"severity": "error", "action": "RESET_GPU", "device": "A"}
+
+
+@pytest.mark.parametrize(
+    ("read", "is_asked"),
+    [
+        ([minute("12:05")], True),  # 23 h 35 min after it; by the end of that hour 24 h 30 min would have passed
+        ([minute("12:05"), minute("12:29")], True),
+        ([minute("12:05"), minute("12:30")], False),
+        ([minute("12:05"), minute("12:40", 0)], True),  # no sample in it
+        ([minute("12:05"), minute("12:40", source="dcgm-exporter")], True),  # of a collector that has no hour there
+    ],
+)
+def test_a_reason_lasts_24_hours_up_to_the_nodes_newest_reading_not_to_an_hours_end(read: list, is_asked: bool) -> None:
+    xid = event(95, when="2026-03-01T12:30:00", **RESET)
+    found = actions(gpu_events=[xid], gpu_hours=[hour(hour_at=at(NOON))], gpu_minutes=read)
+    assert bool(found) == is_asked
+    if found:
+        newest = max(row["minute_at"] for row in read if row["sample_count"] and row.get("source", "nvml") == "nvml")
+        assert found[0]["node_read_at"] == newest
+
+
+def test_a_node_that_fell_silent_keeps_its_reason_while_others_live_on() -> None:
+    told = [event(79, severity="fatal", action="RESTART_BM", when="2026-02-20T00:00:00")]
+    hours = [
+        hour(node="n2", gpu_uuid="B"),
+        hour(hour_at=at("2026-02-19T23:00:00"), date=at("2026-02-19T00:00:00").date()),
+    ]
+    (row,) = actions(gpu_events=told, gpu_hours=hours)
+    assert (row["node"], row["action"], row["node_read_at"]) == ("n1", "drain", at("2026-02-20T00:00:00"))
+    assert actions(gpu_events=told, gpu_hours=[*hours, hour()]) == []  # n1 was read ten days on, without it
+
+
+@pytest.mark.parametrize(("read_at", "is_asked"), [("11:49", True), ("11:51", False), (None, False)])
+def test_a_recovery_action_is_over_only_if_it_was_read_after_the_event(read_at: str | None, is_asked: bool) -> None:
+    told = recovery("0x1 (GPU Reset Required)", when="2026-03-02T11:50:00")
+    minutes = [minute(read_at)] if read_at else []  # without minutes the end of the hour has to do
+    found = actions(gpu_events=[told], gpu_hours=[hour(recovery_action=0)], gpu_minutes=minutes)
+    assert bool(found) == is_asked
+
+
+def sxid(when: str, **given) -> dict:
+    """A fatal error of a switch, as the kernel's log tells it."""
+    row = {"occurred_at": at(when), "kind": "sxid", "code": 20034, "event_id": "20034:link30", "link_index": 30}
+    bus = {"device": "0000:c1:00", "pci_bus_id": "0000:c1:00", "gpu_uuid": None}
+    return row | bus | {"severity": "fatal", "source": "kernel-xid"} | given
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        sxid("2026-03-02T11:00:07"),  # Fabric Manager's log, or dmesg: whole seconds
+        sxid("2026-03-02T11:00:07.250000", source="nvml", device="0000:c1:00.0"),  # the agent, with the function
+        sxid("2026-03-02T11:00:07.250000", device="00000000:C1:00.0", source="journal"),
+    ],
+)
+def test_an_error_of_a_switch_in_two_logs_of_its_node_is_one(again: dict) -> None:
+    (row,) = actions(gpu_events=[sxid("2026-03-02T11:00:07.250000"), again])
+    assert (row["device"], row["action"], row["why"], row["occurrences"]) == ("0000:c1:00", "drain", "SXID 20034", 1)
+    assert row["first_seen_at"] == min(at("2026-03-02T11:00:07.250000"), again["occurred_at"])
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ({"when": "2026-03-02T11:00:08"}, {("n1", "0000:c1:00"): 2}),  # another second
+        ({"when": "2026-03-02T11:00:07", "link_index": 31}, {("n1", "0000:c1:00"): 2}),  # another link
+        ({"when": "2026-03-02T11:00:07", "code": 12028}, {("n1", "0000:c1:00"): 2}),
+        (
+            {"when": "2026-03-02T11:00:07", "device": "0000:c2:00", "pci_bus_id": "0000:c2:00"},
+            {("n1", "0000:c1:00"): 1, ("n1", "0000:c2:00"): 1},
+        ),
+        # nodes of one model have their switches on the same buses
+        ({"when": "2026-03-02T11:00:07", "node": "n2"}, {("n1", "0000:c1:00"): 1, ("n2", "0000:c1:00"): 1}),
+    ],
+)
+def test_errors_of_switches_that_differ_stay_apart(other: dict, expected: dict) -> None:
+    found = actions(gpu_events=[sxid("2026-03-02T11:00:07.250000"), sxid(**other)])
+    assert {(r["node"], r["device"]): r["occurrences"] for r in found} == expected
+
+
+def test_an_xid_that_two_collectors_told_is_counted_once() -> None:
+    first = event(95, when="2026-03-02T11:00:07.100000", **RESET)
+    (row,) = actions(gpu_events=[first, first | {"occurred_at": at("2026-03-02T11:00:07"), "source": "kernel-xid"}])
+    assert (row["occurrences"], row["sources"]) == (1, "kernel-xid, nvml")

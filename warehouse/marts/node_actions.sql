@@ -10,22 +10,41 @@
 -- column action: drain, reset or watch, for this reason alone
 -- column reason: kind of reason: link, xid, lost, remap, ecc, pages, recovery, fabric
 -- column why: what was seen, in words, with the rule and its threshold
--- column occurrences: how often, within the 24 hours up to the cluster's newest reading
+-- column occurrences: how often, within the 24 hours up to the node's newest reading; an XID or SXID once a second, whoever told it
 -- column first_seen_at: first time on record, UTC
 -- column last_seen_at: last time, UTC
 -- column sources: collectors that saw it
 -- column pci_bus_id: PCI bus id of the GPU, where known
 -- column gpu_serial: serial number of the board, where known
+-- column node_read_at: newest reading of the node, UTC: a node that fell silent keeps the reasons of its last 24 hours
 -- column node_state: state the scheduler last gave the node, where known
 -- column other_nodes: other nodes in which the board with this serial number failed as well, at any time: it is the board, not the node
-with clocks as (
-    select cluster, is_synthetic, max(seen_at) as to_at
+-- The hour says that a board was read in it, its last minute with a sample how late: an hour's end is no reading.
+with last_hours as (
+    select cluster, source, is_synthetic, node, gpu_uuid, max(hour_at) as hour_at, max("date") as last_day
+    from telemetry.gpu_hours
+    group by all
+),
+
+board_reads as (
+    select h.cluster, h.source, h.is_synthetic, h.node, h.gpu_uuid, h.hour_at, max(m.minute_at) as minute_at
+    from last_hours as h
+    left join telemetry.gpu_minutes as m
+        on m.cluster = h.cluster and m.source = h.source and m.is_synthetic = h.is_synthetic and m.node = h.node
+        and m.gpu_uuid = h.gpu_uuid and m."date" = h.last_day and date_trunc('hour', m.minute_at) = h.hour_at
+        and m.sample_count > 0
+    group by all
+),
+
+-- Each node by its own clock: one that died must not lose the reason because others live on.
+clocks as (
+    select cluster, is_synthetic, node, max(seen_at) as to_at
     from (
-        select cluster, is_synthetic, hour_at + interval 1 hour as seen_at from telemetry.gpu_hours
+        select cluster, is_synthetic, node, coalesce(minute_at, hour_at) as seen_at from board_reads
         union all
-        select cluster, is_synthetic, occurred_at from telemetry.gpu_events
+        select cluster, is_synthetic, node, occurred_at from telemetry.gpu_events
         union all
-        select cluster, is_synthetic, last_read_at from mart.link_health
+        select cluster, is_synthetic, node, last_read_at from mart.link_health
     )
     group by all
 ),
@@ -50,7 +69,7 @@ seats as (
 
 named as (
     select
-        e.cluster, e.is_synthetic, e.node, e.occurred_at, e.kind, e.code, e.severity, e.action, e.source, e.message,
+        e.cluster, e.is_synthetic, e.node, e.occurred_at, e.kind, e.code, e.link_index, e.severity, e.action, e.source, e.message,
         coalesce(
             e.gpu_uuid,
             (
@@ -63,6 +82,10 @@ named as (
                         || left(split_part(lower(coalesce(e.pci_bus_id, e.device)), ':', 3), 2)
                     and e.occurred_at >= s.valid_from and e.occurred_at < s.valid_to
             ),
+            -- a switch is its bus, which one log writes with the function's number and another without
+            case when e.kind = 'sxid' then
+                regexp_replace(lower(e.device), '^(0000)?([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})(\.[0-9a-f])?$', '\2')
+            end,
             e.device
         ) as device
     from telemetry.gpu_events as e
@@ -92,11 +115,13 @@ xid_reasons as (
         array_to_string(
             list_sort(list(distinct upper(x.kind) || ' ' || x.code || coalesce(' (' || x.action || ')', ''))), ', '
         ) as why,
-        count(*) as occurrences,
+        -- two logs of one error, or two collectors, agree on no more than the second. The same switch's bus in another
+        -- node's log is another switch: nodes of one model have the same buses
+        count(distinct (x.kind, x.code, coalesce(x.link_index, -1), date_trunc('second', x.occurred_at))) as occurrences,
         min(x.occurred_at) as first_seen_at, max(x.occurred_at) as last_seen_at,
         array_to_string(list_sort(list(distinct x.source)), ', ') as sources
     from xids as x
-    join clocks as c using (cluster, is_synthetic)
+    join clocks as c using (cluster, is_synthetic, node)
     where x.asked is not null and x.occurred_at > c.to_at - interval 24 hour
     group by all
 ),
@@ -118,7 +143,7 @@ recovery_reasons as (
         'XID 154: ' || regexp_extract(a.message, 'changed .*') as why,
         1 as occurrences, a.occurred_at as first_seen_at, a.occurred_at as last_seen_at, a.source as sources
     from asked_for as a
-    join clocks as c using (cluster, is_synthetic)
+    join clocks as c using (cluster, is_synthetic, node)
     where a.recovery_action > 0 and a.occurred_at > c.to_at - interval 24 hour
     qualify row_number() over (partition by a.cluster, a.is_synthetic, a.node, a.device order by a.occurred_at desc, a.source) = 1
 ),
@@ -138,12 +163,14 @@ lost_reasons as (
 ),
 
 hours as (
-    select h.*, row_number() over (
-        partition by h.cluster, h.is_synthetic, h.source, h.node, h.gpu_uuid order by h.hour_at desc
-    ) as nth
+    select
+        h.*, row_number() over (
+            partition by h.cluster, h.is_synthetic, h.source, h.node, h.gpu_uuid order by h.hour_at desc
+        ) as nth
     from telemetry.gpu_hours as h
-    join clocks as c using (cluster, is_synthetic)
-    where h.parent_gpu_uuid is null and h.hour_at >= c.to_at - interval 25 hour
+    join clocks as c using (cluster, is_synthetic, node)
+    -- what an hour holds may have happened at its end
+    where h.parent_gpu_uuid is null and h.hour_at > c.to_at - interval 25 hour
 ),
 
 memory as (
@@ -233,11 +260,13 @@ reasons as (
     -- where the agent read the recovery action itself since, that counts
     select r.* from recovery_reasons as r
     where not exists (
-        select 1 from hours as h
+        select 1
+        from hours as h
+        join board_reads as b using (cluster, source, is_synthetic, node, gpu_uuid, hour_at)
         where
             h.nth = 1 and h.cluster = r.cluster and h.is_synthetic = r.is_synthetic and h.node = r.node
             and h.gpu_uuid = r.device and h.recovery_action is not null
-            and h.hour_at + interval 1 hour > r.last_seen_at
+            and coalesce(b.minute_at, h.hour_at + interval 1 hour) > r.last_seen_at
     )
     union all by name select * from lost_reasons
     union all by name select * from memory_reasons
@@ -296,8 +325,9 @@ select
     r.device, r.action, r.reason, r.why,
     cast(r.occurrences as bigint) as occurrences,
     r.first_seen_at, r.last_seen_at, r.sources,
-    i.pci_bus_id, i.gpu_serial, s.node_state, o.other_nodes
+    i.pci_bus_id, i.gpu_serial, c.to_at as node_read_at, s.node_state, o.other_nodes
 from reasons as r
 left join identity as i on i.cluster = r.cluster and i.node = r.node and i.gpu_uuid = r.device
+left join clocks as c on c.cluster = r.cluster and c.is_synthetic = r.is_synthetic and c.node = r.node
 left join states as s on s.cluster = r.cluster and s.is_synthetic = r.is_synthetic and s.node = r.node
 left join others as o on o.cluster = r.cluster and o.is_synthetic = r.is_synthetic and o.node = r.node and o.device = r.device
