@@ -62,31 +62,30 @@ def computed_columns(home: Home, sources: pl.DataFrame) -> dict[str, Compute]:
     """Tables that are computed, or have columns that are, over the whole table at publish, and by what."""
     from assets.bills import bills
     from assets.collection import collection
-    from assets.telemetry_boards import close_processes, ecc_deltas
+    from assets.telemetry_boards import close_processes
     from assets.telemetry_intervals import close_inventory, close_node_states, close_null_reasons
-    from assets.telemetry_links import link_deltas
     from assets.telemetry_xids import date_xids
 
     authorities = _authorities(sources)
     return {
         "ops.collection": lambda _: collection(Lake(home.lake)),
         "telemetry.bill_monthly": lambda _: bills(Lake(home.lake), authorities),
-        "telemetry.ecc_counters": ecc_deltas,
         "telemetry.gpu_events": date_xids,
         "telemetry.gpu_processes": close_processes,
         "telemetry.inventory": close_inventory,
-        "telemetry.link_counters": link_deltas,
         "telemetry.node_states": close_node_states,
         "telemetry.null_reasons": close_null_reasons,
     }
 
 
 def publish_home(home: Home, since: Published | None = None) -> Published:
-    """Bring the ladder up to date and publish everything the lake holds. since: what this process published last."""
+    """Bring derived tables up to date and publish what the lake holds. since: what this process published last."""
+    from assets.grown import update_growth
     from assets.ladder_lake import update_ladder
 
-    sources = source_frame()
-    update_ladder(Lake(home.lake), _authorities(sources))
+    sources, lake = source_frame(), Lake(home.lake)
+    update_ladder(lake, _authorities(sources))
+    update_growth(lake)
     return publish(home, sources, computed_columns(home, sources), since)
 
 

@@ -29,6 +29,7 @@ INFINIBAND_MAXIMA: Final[Mapping[str, int]] = {
 }
 NVLINK_MAXIMUM: Final = 65535  # 16 bits on Volta
 _WRAP: Final = 1 << 32
+NARROW: Final = ("saturated", "wrapped")  # told only while no value of the series shows that it has more bits
 NUMBER: Final = "@series"
 MOST_SERIES: Final = 1 << 62  # as many numbers as 64 bits hold
 
@@ -50,15 +51,8 @@ def link_deltas(frame: pl.DataFrame) -> pl.DataFrame:
     else:  # the usual case, and many times faster
         before = pl.when(pl.col(NUMBER) == pl.col(NUMBER).shift(1)).then(value.shift(1))
     highest = value.max().over(NUMBER)
-    name = pl.col("counter").str.to_lowercase()
-    maximum = (
-        pl.when(pl.col("link_kind") == "infiniband")
-        .then(name.replace_strict(INFINIBAND_MAXIMA, default=None, return_dtype=pl.Int64))
-        .when((pl.col("link_kind") == "nvlink") & ~name.str.ends_with("_bytes"))
-        .then(pl.lit(NVLINK_MAXIMUM, pl.Int64))
-    )
-    traffic = name.str.contains(r"(?:data|bytes|packets|pkts|wait)$")
-    wraps = traffic & (highest < _WRAP) & (before >= _WRAP // 4 * 3) & (value < _WRAP // 4)
+    maximum = _maximum()
+    wraps = _is_traffic() & (highest < _WRAP) & (before >= _WRAP // 4 * 3) & (value < _WRAP // 4)
     status = (
         pl.when(value.is_null())
         .then(pl.lit("unreadable"))
@@ -86,6 +80,27 @@ def link_deltas(frame: pl.DataFrame) -> pl.DataFrame:
         .with_columns(delta.cast(pl.Int64).alias("delta"))
         .drop(NUMBER)
     )
+
+
+def is_beyond() -> pl.Expr:
+    """Is the value one that a counter of so few bits cannot show? Then no row of its series is `NARROW`."""
+    value = pl.col("value")
+    return ((value > _maximum()) | (_is_traffic() & (value >= _WRAP))).fill_null(value=False)
+
+
+def _maximum() -> pl.Expr:
+    """Where the counter stops, if it has few bits."""
+    name = pl.col("counter").str.to_lowercase()
+    return (
+        pl.when(pl.col("link_kind") == "infiniband")
+        .then(name.replace_strict(INFINIBAND_MAXIMA, default=None, return_dtype=pl.Int64))
+        .when((pl.col("link_kind") == "nvlink") & ~name.str.ends_with("_bytes"))
+        .then(pl.lit(NVLINK_MAXIMUM, pl.Int64))
+    )
+
+
+def _is_traffic() -> pl.Expr:
+    return pl.col("counter").str.to_lowercase().str.contains(r"(?:data|bytes|packets|pkts|wait)$")
 
 
 def _numbers(frame: pl.DataFrame) -> pl.Series:

@@ -30,6 +30,8 @@ def render() -> str:
     parts = [HEAD]
     schema = ""
     for name, model in tables().items():
+        if table_of(model).info["kind"] == "derived":
+            continue
         if name.split(".")[0] != schema:
             schema = name.split(".")[0]
             parts.append(f"\n## Schema `{schema}`\n")

@@ -26,7 +26,7 @@ def copy_commits(lake: Lake) -> int:
     seen = {str(name): int(version) for name, version in have}
     rows: list[dict[str, Any]] = []
     for name, model in tables().items():
-        if table_of(model).info["kind"] == "ledger":
+        if table_of(model).info["kind"] in ("ledger", "derived"):
             continue
         rows.extend(_row(name, commit) for commit in lake.history(model, since=seen.get(name, -1)))
     if not rows:

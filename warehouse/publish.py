@@ -84,7 +84,9 @@ def publish(
             }
             con.execute("begin")  # a thousand comments: each would be a commit of its own
             for name, model in tables().items():
-                if name in same:
+                if table_of(model).info["kind"] == "derived":
+                    continue
+                if name in same and table_of(model).info["publish_as"] == "table":
                     con.execute("; ".join((create_table(model), *comments(model))))
                     rows[name] = _copy(con, name)
                 else:
@@ -122,8 +124,9 @@ def _publish_table(
     given: pl.DataFrame | None,
 ) -> int:
     name, info = qualified_name(model), table_of(model).info
-    if info["publish_as"] == "view" and lake.exists(model):
-        sql = view_of_files(lake, model, home.root)
+    if info["publish_as"] == "view":
+        stored = _stored(model)
+        sql = view_of_files(lake, stored, home.root) if lake.exists(stored) else ""
         if sql:
             con.execute(f"create view {name} as {sql}")
             con.execute("; ".join(comments(model, "view")))
@@ -135,6 +138,8 @@ def _publish_table(
         frame = with_versions(frame, model, authorities)
     if name in compute:
         frame = compute[name](frame)
+    if frame.is_empty():
+        return 0
     columns = published_columns(model)
     frame = frame.select(columns).sort(key_of(model), nulls_last=True)
     con.register("incoming", frame)
@@ -155,13 +160,17 @@ def _attach_same(
     if build_id != since.build_id:  # another process published meanwhile, perhaps another version
         return set()
     then = json.loads(told)
+    unchanged = {name for name in tables() if then.get(name) == versions.get(name)}
     return {
         name
         for name, model in tables().items()
-        if then.get(name) == versions.get(name)
-        and table_of(model).info["publish_as"] != "view"
-        and table_of(model).schema != "ops"
+        if qualified_name(_stored(model)) in unchanged and table_of(model).schema != "ops"
     }
+
+
+def _stored(model: type[SQLModel]) -> type[SQLModel]:
+    """The table of the lake that holds the rows as they are published."""
+    return tables().get(table_of(model).info["published_from"], model)
 
 
 def _copy(con: duckdb.DuckDBPyConnection, name: str) -> int:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from annotated_types import Ge, Le
 from sqlmodel import Field, SQLModel
 
-Kind = Literal["fact", "dimension", "telemetry", "ledger"]
+Kind = Literal["fact", "dimension", "telemetry", "derived", "ledger"]
 UTC_TIME = sa.DateTime(timezone=True)
 
 
@@ -55,6 +55,7 @@ def table_info(
     collapse: float = 0.2,
     partition_by: Sequence[str] = (),
     publish_as: Literal["table", "view"] = "table",
+    published_from: str = "",
 ) -> dict[str, Any]:
     """`__table_args__` of a model.
 
@@ -62,7 +63,8 @@ def table_info(
     one fact share it) · value: the columns whose change makes a new version · checks: extra suite rules as
     (name, severity `critical`|`warning`, SQL condition that a BAD row satisfies) · steady: numeric columns whose
     median cannot jump a hundredfold between two batches of a stream (default: the value columns) · collapse: a
-    batch with less than this share of the last batch's rows is blocked.
+    batch with less than this share of the last batch's rows is blocked · published_from: the `derived` table of the
+    lake that holds the rows with their computed columns; a derived table is not published under its own name.
     """
     info = {
         "kind": kind,
@@ -73,6 +75,7 @@ def table_info(
         "collapse": collapse,
         "partition_by": tuple(partition_by),
         "publish_as": publish_as,
+        "published_from": published_from,
     }
     return {"schema": schema, "comment": comment, "info": info}
 

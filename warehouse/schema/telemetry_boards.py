@@ -9,19 +9,14 @@ import datetime as dt
 
 from warehouse.schema.declare import UTC_TIME, col, table_info
 from warehouse.schema.telemetry import Observed
+from warehouse.schema.telemetry_fleet import GROWTH
+
+ECC_STATUS = "how delta came about: counted, first, reset, unreadable"
 
 
-class EccCounter(Observed, table=True):
-    """ECC errors of one kind in one memory of a board: a row when the count changed, and a heartbeat every hour."""
+class EccReading(Observed):
+    """What is read of an ECC counter of a board."""
 
-    __tablename__ = "ecc_counters"
-    __table_args__ = table_info(
-        "telemetry",
-        "ECC errors by memory. Grain: one counter of one GPU at one instant. "
-        "Key: sampled_at, cluster, node, gpu_uuid, error_kind, counter_span, location, source.",
-        kind="telemetry",
-        partition_by=("date",),
-    )
     sampled_at: dt.datetime = col("when the counter was read, UTC", key=True, sa_type=UTC_TIME)
     node: str = col("host name of the node", key=True)
     gpu_uuid: str = col("UUID of the GPU", key=True)
@@ -34,10 +29,37 @@ class EccCounter(Observed, table=True):
     location: str = col("l1, l2, dram, register_file, texture, cbu, sram, or total over all of them", key=True)
     value: int | None = col("raw value; null where the counter could not be read", ge=0)
     date: dt.date = col("UTC day of sampled_at; the partition")
-    delta: int | None = col(
-        "growth since the row before; after a restart the value itself; null where not known", at_publish=True, ge=0
+
+
+class EccCounter(EccReading, table=True):
+    """ECC errors of one kind in one memory of a board: a row when the count changed, and a heartbeat every hour."""
+
+    __tablename__ = "ecc_counters"
+    __table_args__ = table_info(
+        "telemetry",
+        "ECC errors by memory. Grain: one counter of one GPU at one instant. "
+        "Key: sampled_at, cluster, node, gpu_uuid, error_kind, counter_span, location, source.",
+        kind="telemetry",
+        partition_by=("date",),
+        publish_as="view",
+        published_from="telemetry.ecc_growth",
     )
-    delta_status: str | None = col("how delta came about: counted, first, reset, unreadable", at_publish=True)
+    delta: int | None = col(GROWTH, at_publish=True, ge=0)
+    delta_status: str | None = col(ECC_STATUS, at_publish=True)
+
+
+class EccGrowth(EccReading, table=True):
+    """The rows of `telemetry.ecc_counters` with their growth, as they are published."""
+
+    __tablename__ = "ecc_growth"
+    __table_args__ = table_info(
+        "telemetry",
+        "Growth of ECC counters. Grain: as `telemetry.ecc_counters`, which is published from it. Key: as there.",
+        kind="derived",
+        partition_by=("date",),
+    )
+    delta: int | None = col(GROWTH, ge=0)
+    delta_status: str | None = col(ECC_STATUS)
 
 
 class GpuProcess(Observed, table=True):

@@ -11,9 +11,24 @@ from warehouse.schema.declare import UTC_TIME, col, table_info
 from warehouse.schema.telemetry import Observed
 
 DEVICE = "GPU UUID, else the device's own name (mlx5_0), else its PCI bus id"
+GROWTH = "growth since the row before; after a restart the value itself; null where not known"
+LINK_STATUS = "how delta came about: counted, first, reset, wrapped, saturated, unreadable"
 
 
-class LinkCounter(Observed, table=True):
+class LinkReading(Observed):
+    """What is read of a counter of one link."""
+
+    sampled_at: dt.datetime = col("when the counter was read, UTC", key=True, sa_type=UTC_TIME)
+    node: str = col("host name of the node or switch", key=True)
+    device: str = col(DEVICE, key=True)
+    link_kind: str = col("nvlink, infiniband, roce, ethernet, xgmi, pcie, c2c, hccs, …", key=True)
+    link_index: int = col("link or port number on the device", key=True, ge=0, le=100_000)
+    counter: str = col("what is counted: replay, recovery, crc_flit, crc_data, symbol_error, …", key=True)
+    value: int | None = col("raw value; null where the counter could not be read", ge=0)
+    date: dt.date = col("UTC day of sampled_at; the partition")
+
+
+class LinkCounter(LinkReading, table=True):
     """A counter of one link: a row when it changed, and a heartbeat row every hour."""
 
     __tablename__ = "link_counters"
@@ -23,21 +38,25 @@ class LinkCounter(Observed, table=True):
         "instant. Key: sampled_at, cluster, node, device, link_kind, link_index, counter, source.",
         kind="telemetry",
         partition_by=("date",),
+        publish_as="view",
+        published_from="telemetry.link_growth",
     )
-    sampled_at: dt.datetime = col("when the counter was read, UTC", key=True, sa_type=UTC_TIME)
-    node: str = col("host name of the node or switch", key=True)
-    device: str = col(DEVICE, key=True)
-    link_kind: str = col("nvlink, infiniband, roce, ethernet, xgmi, pcie, c2c, hccs, …", key=True)
-    link_index: int = col("link or port number on the device", key=True, ge=0, le=100_000)
-    counter: str = col("what is counted: replay, recovery, crc_flit, crc_data, symbol_error, …", key=True)
-    value: int | None = col("raw value; null where the counter could not be read", ge=0)
-    date: dt.date = col("UTC day of sampled_at; the partition")
-    delta: int | None = col(
-        "growth since the row before; after a restart the value itself; null where not known", at_publish=True, ge=0
+    delta: int | None = col(GROWTH, at_publish=True, ge=0)
+    delta_status: str | None = col(LINK_STATUS, at_publish=True)
+
+
+class LinkGrowth(LinkReading, table=True):
+    """The rows of `telemetry.link_counters` with their growth, as they are published."""
+
+    __tablename__ = "link_growth"
+    __table_args__ = table_info(
+        "telemetry",
+        "Growth of link counters. Grain: as `telemetry.link_counters`, which is published from it. Key: as there.",
+        kind="derived",
+        partition_by=("date",),
     )
-    delta_status: str | None = col(
-        "how delta came about: counted, first, reset, wrapped, saturated, unreadable", at_publish=True
-    )
+    delta: int | None = col(GROWTH, ge=0)
+    delta_status: str | None = col(LINK_STATUS)
 
 
 class GpuEvent(Observed, table=True):
