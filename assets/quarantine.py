@@ -23,11 +23,13 @@ COLUMNS = ("rule", "reason", "locator", "raw", "payload_sha256")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """How many rows of a load broke one rule, and what was wrong with the first of them."""
+    """How many rows of a load broke one rule, in how many documents, and what was wrong with the first of them."""
 
     rule: str
     count: int
     first: str
+    first_sha256: str | None = None
+    documents: int = 1
 
 
 def refused_records(rejects: Sequence[Reject], sha256: str | None) -> pl.DataFrame:
@@ -44,13 +46,18 @@ def refused_rows(refused: pl.DataFrame, sha256: str | None) -> pl.DataFrame:
 
 def by_rule(refused: Sequence[pl.DataFrame]) -> tuple[Refusal, ...]:
     """Refusals by rule, the most frequent first."""
-    frames = [f.select("rule", "reason") for f in refused if f.height]
+    frames = [f.select("rule", "reason", "payload_sha256") for f in refused if f.height]
     if not frames:
         return ()
     counted = (
         pl.concat(frames)
         .group_by("rule", maintain_order=True)
-        .agg(pl.len().alias("count"), pl.col("reason").first().alias("first"))
+        .agg(
+            pl.len().alias("count"),
+            pl.col("reason").first().alias("first"),
+            pl.col("payload_sha256").first().alias("first_sha256"),
+            pl.col("payload_sha256").n_unique().alias("documents"),
+        )
         .sort("count", descending=True, maintain_order=True)
     )
     return tuple(Refusal(**row) for row in counted.to_dicts())

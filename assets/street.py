@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -16,7 +16,7 @@ import polars as pl
 from assets.derive import SEQUENTIAL, derive
 from assets.dismissals import REFUSED, dismissed
 from assets.landing import Landed, Part, land, mark, parser_mark
-from assets.quarantine import write_quarantine
+from assets.quarantine import Refusal, write_quarantine
 from sources.base import FetchError, NotConfiguredError, OfflineError, Parsed, ParseError, Payload, Reject, Source, Web
 from warehouse.archive import Archive, Document, Kept
 from warehouse.home import Home
@@ -33,7 +33,7 @@ class StreetReport:
     """What one source's run did.
 
     `problem` says why the source could not be fetched; `skipped` that this is no failure (no network, or nothing
-    configured). `urls` names the documents by payload id.
+    configured). `urls` names the documents by payload id and by SHA-256.
     """
 
     source: str
@@ -76,6 +76,13 @@ class StreetReport:
             yield f"{self.source}: {url}: still blocked: {reason}"
         for url, reason in self.dismissed:
             yield f"{self.source}: {url}: was dismissed ({reason}); `almanac dismiss --undo` takes it up again"
+
+    def where(self, refusal: Refusal) -> str:
+        """The document that refused rows stand in, or the first of several."""
+        first = self.urls.get(refusal.first_sha256 or "", "")
+        if not first:
+            return ""
+        return f" in {first}" if refusal.documents == 1 else f" in {refusal.documents} documents, the first {first}"
 
     def _held(self, one: Landed) -> str:
         """The documents that a blocked load held back, as far as a line has room; `it` where they have no name."""
@@ -122,8 +129,18 @@ def keep(archive: Archive, payload: Payload) -> Kept:
     )
 
 
-def land_pending(home: Home, source: Source, report: StreetReport | None = None, *, load_id: str = "") -> StreetReport:
-    """Land every archived document of the source that has not been landed under its parser's version."""
+def land_pending(
+    home: Home,
+    source: Source,
+    report: StreetReport | None = None,
+    *,
+    load_id: str = "",
+    given: Collection[str] | None = None,
+) -> StreetReport:
+    """Land every archived document of the source that has not been landed under its parser's version.
+
+    given: ids of the documents whose earlier refusal is told again; None: of the newest document of every stream.
+    """
     report = report or StreetReport(source.name)
     archive, lake = Archive(home.archive), Lake(home.lake)
     load_id = load_id or uuid.uuid4().hex
@@ -132,7 +149,9 @@ def land_pending(home: Home, source: Source, report: StreetReport | None = None,
         _land_snapshot(archive, lake, source, kept, report, load_id)
     else:
         _land_append(archive, lake, source, kept, report, load_id)
-    _still_blocked(_counting(archive, lake, source), report)
+    counting = _counting(archive, lake, source)
+    about = _seen_last(counting).values() if given is None else [k for k in counting if k.payload_id in given]
+    _still_blocked(about, report)
     return report
 
 
@@ -210,7 +229,7 @@ def _land_documents(
     whole: bool,
 ) -> None:
     read: list[tuple[Kept, Parsed]] = []
-    report.urls |= {kept.payload_id: kept.url for kept in documents}
+    report.urls |= {one: kept.url for kept in documents for one in (kept.payload_id, kept.payload_sha256)}
     for kept in documents:
         try:
             parsed = source.parse(_payload(archive, kept))
@@ -318,23 +337,28 @@ def _unreadable(archive: Archive, lake: Lake, source: Source, kept: Kept, why: s
     report.unreadable.append((kept.url, why))
 
 
-def _still_blocked(counting: Sequence[Kept], report: StreetReport) -> None:
-    """A stream whose newest document was refused earlier stays a failure until a good one arrives."""
+def _still_blocked(about: Iterable[Kept], report: StreetReport) -> None:
+    """A document that was refused earlier stays a failure: of a stream until a good one arrives there."""
     fresh = {p for one in report.landed for p in one.blocked_payloads}
     said = {url for url, _ in report.unreadable}
-    for kept in _seen_last(counting).values():
+    for kept in about:
         if kept.outcome in REFUSED and kept.payload_id not in fresh and kept.url not in said:
             report.still_blocked.append((kept.url, kept.reason))
 
 
 def receive(home: Home, source: Source, payloads: Iterable[Payload]) -> StreetReport:
-    """Local payloads through the same street: keep them all, then land what is pending."""
+    """Local payloads through the same street: keep them all, then land what is pending.
+
+    Of earlier refusals only those of these payloads are told: what else is held back, a run and `check` tell.
+    """
     report = StreetReport(source.name)
+    given: set[str] = set()
     archive = Archive(home.archive)
     aside = dismissed(Lake(home.lake))
     for payload in payloads:
         kept = keep(archive, replace(payload, source=source.name))
         report.received += 1
+        given.add(kept.payload_id)
         if kept.payload_id in aside:
             report.dismissed.append((kept.url, aside[kept.payload_id]))
-    return land_pending(home, source, report)
+    return land_pending(home, source, report, given=given)

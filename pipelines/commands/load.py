@@ -108,7 +108,8 @@ def _show(report: object, paths: tuple[Path, ...]) -> None:
                 f"  {one.table}: read {c.read} = landed {c.landed} + refused {c.rejected} + already there {c.duplicate}"
             )
         for refusal in one.refusals[:MOST_RULES]:
-            click.echo(f"    refused {refusal.count} by {refusal.rule}: {short(refusal.first, QUARANTINE, SHOWN)}")
+            why = short(refusal.first, QUARANTINE, SHOWN)
+            click.echo(f"    refused {refusal.count} by {refusal.rule}{report.where(refusal)}: {why}")
         if len(one.refusals) > MOST_RULES:
             click.echo(f"    and by {len(one.refusals) - MOST_RULES} more rules; {QUARANTINE}")
     for line in report.complaints():

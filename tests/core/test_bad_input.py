@@ -324,7 +324,22 @@ def test_load_says_why_rows_were_refused(almanac: Console, home: Path, tmp_path:
     (tmp_path / "tsm-revenue20260910x6k.htm").write_text("TSMC reports revenue for August 2026")
     answer = almanac("load", "sec-tsmc-revenue", tmp_path / "tsm-revenue20260910x6k.htm", "--home", home)
     assert answer.code == 1
-    assert "refused 1 by monthly_revenue: it holds no table; give the report as HTML" in answer.out
+    assert (
+        "refused 1 by monthly_revenue in file:tsm-revenue20260910x6k.htm: it holds no table; give the report as HTML"
+        in answer.out
+    )
+
+
+def test_load_tells_what_concerns_its_own_documents(almanac: Console, home: Path, tmp_path: Path) -> None:
+    bad, other = tmp_path / "CIK0001045810.json", tmp_path / "CIK0000789019.json"
+    bad.write_text("{")
+    other.write_text('{"cik": 789019, "entityName": "MICROSOFT CORP", "facts": {}}')
+    assert almanac("load", "sec-companyfacts", bad, "--home", home).code == 1
+    assert "CIK0001045810" not in almanac("load", "sec-companyfacts", other, "--home", home).err
+    again = almanac("load", "sec-companyfacts", bad, "--home", home)
+    assert again.code == 1
+    assert "file:CIK0001045810.json: still blocked: " in one_line(again)
+    assert "CIK0001045810" in almanac("check", "--home", home).out
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_values_are_read_as_they_are_meant() -> None:
 
 
 def test_a_source_without_options_takes_none() -> None:
-    with pytest.raises(OptionError, match="it reads --observed-at$"):
+    with pytest.raises(OptionError, match=r"it reads --observed-at$"):
         checked(source_named("curated"), {"day": "1"})
 
 
