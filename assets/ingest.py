@@ -194,10 +194,9 @@ def _land_samples(work: _Work, ready: Sequence[Prepared], version: int) -> Lande
     ids = [i for one in ready for i in one.segment_ids]
     read, kept = sum(one.read for one in ready), sum(one.kept for one in ready)
     refused = pl.concat([one.refused for one in ready])
-    steady = pl.concat([one.steady for one in ready])
     last = None if work.accept else _last_stats(work)
-    stats = batch_stats(steady, read, GpuSample)
-    outcomes = batch_rules(stats, steady.height, refused.height, last, GpuSample)
+    stats = batch_stats([one.sizes for one in ready if one.sizes], read, GpuSample)
+    outcomes = batch_rules(stats, kept, refused.height, last, GpuSample)
     outcomes.append(on_time(one.span for one in ready))
     outcomes.append(_declared({name for one in ready for name in one.undeclared}))
     fault_point("land:candidate-written")

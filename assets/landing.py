@@ -22,7 +22,7 @@ from assets.quarantine import Refusal, by_rule, refused_records, refused_rows, w
 from sources.base import Reject
 from warehouse.faults import fault_point
 from warehouse.lake import Counts, Lake, Load
-from warehouse.quality.batches import Outcome, batch_rules, batch_stats
+from warehouse.quality.batches import Outcome, batch_rules, batch_stats, sizes_of
 from warehouse.quality.rows import conform, identity, split
 from warehouse.quality.sample_times import refuse_mistimed
 from warehouse.quality.suite import suite_of
@@ -169,7 +169,7 @@ def _judge(batch: _Batch, model: type[SQLModel], last: dict[str, Any] | None) ->
         )
     else:
         rows = batch.rows(model)
-        now = batch_stats(rows, batch.read, model)
+        now = batch_stats([sizes_of(rows, model)], batch.read, model)
         batch.outcomes.extend(batch_rules(now, rows.height, batch.rejected, last, model))
 
 
@@ -221,7 +221,7 @@ def _commit(
         return Counts()
     rows = pl.concat([b.rows(model) for b in batches])
     tally = {p: t for b in batches for p, t in b.tally.items()}
-    stats = {b.stream: batch_stats(b.rows(model), b.read, model) for b in batches}
+    stats = {b.stream: batch_stats([sizes_of(b.rows(model), model)], b.read, model) for b in batches}
     done: list[Counts] = []
 
     def prepare(handle: DeltaTable, todo: list[str]) -> tuple[pl.DataFrame, Load]:

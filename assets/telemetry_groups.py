@@ -20,11 +20,12 @@ from assets.telemetry_known import Known
 from assets.telemetry_parts import late_parts
 from assets.telemetry_unknown import unknown_kinds, unknown_records
 from assets.waiting import THREADS, Waiting
+from sources.telemetry.rooms import Rooms
 from sources.telemetry.segment import read_segments
 from warehouse.lake import Lake
-from warehouse.quality.batches import steady_columns
+from warehouse.quality.batches import Sizes, sizes_of
 from warehouse.quality.rows import REFUSED, refuse
-from warehouse.schema.declare import lake_schema, qualified_name
+from warehouse.schema.declare import qualified_name
 from warehouse.schema.telemetry import GpuSample
 
 SAMPLES = qualified_name(GpuSample)
@@ -35,8 +36,8 @@ class Prepared:
     """What became of a group. `hurt` are segments with damage: nothing of them is in here.
 
     read = kept + refused + repeated; records: frames of the other telemetry tables; unknown: records that no table
-    takes, for the quarantine; late: parts of rows that have landed already, counted as repeated; steady: the columns
-    that batch rules compare; nodes: None where they are many; span: first and last time of the kept samples.
+    takes, for the quarantine; late: parts of rows that have landed already, counted as repeated; sizes: what batch rules
+    compare, nothing where no row is kept; nodes: None where they are many; span: first and last time of the kept samples.
     """
 
     segment_ids: Sequence[str]
@@ -48,7 +49,7 @@ class Prepared:
     read: int
     kept: int
     refused: pl.DataFrame
-    steady: pl.DataFrame
+    sizes: Mapping[str, Sizes]
     hours: Sequence[int]
     nodes: Sequence[str] | None
     span: tuple[dt.datetime, dt.datetime] | None
@@ -58,18 +59,19 @@ class Prepared:
 def prepare(lake: Lake, groups: Sequence[Sequence[Waiting]], known: Known) -> list[Prepared]:
     """Every group, in their order. Raises `OSError` when the disk is full: nothing is committed then."""
     if len(groups) == 1:
-        return [_prepare(lake, groups[0], known)]
+        return [_prepare(lake, groups[0], known, Rooms())]
+    rooms = Rooms()
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(lambda group: _prepare(lake, group, known), groups))
+        return list(pool.map(lambda group: _prepare(lake, group, known, rooms), groups))
 
 
-def _prepare(lake: Lake, group: Sequence[Waiting], known: Known) -> Prepared:
+def _prepare(lake: Lake, group: Sequence[Waiting], known: Known, rooms: Rooms) -> Prepared:
     hurt: list[Waiting] = []
-    batch = read_segments((str(w.path), w.path) for w in group)
+    batch = read_segments(((str(w.path), w.path) for w in group), rooms)
     if batch.damage:
         names = {name for name, _ in batch.damage}
         hurt = [w for w in group if str(w.path) in names]
-        batch = read_segments((str(w.path), w.path) for w in group if w not in hurt)
+        batch = read_segments(((str(w.path), w.path) for w in group if w not in hurt), rooms)
     cleaned = clean_segments(batch)
     read = batch.sample_count
     ids = batch.segment_ids
@@ -80,10 +82,9 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known) -> Prepared:
     rows = cleaned.frames.get(SAMPLES)
     del cleaned
     if rows is None or rows.is_empty():
-        steady = pl.DataFrame(schema={name: lake_schema(GpuSample)[name] for name in steady_columns(GpuSample)})
         nothing, late = pl.DataFrame(schema=REFUSED), pl.DataFrame()
         return Prepared(
-            ids, hurt, records, unknown, late, undeclared, read, 0, nothing, steady, [], [], None, Written([], [])
+            ids, hurt, records, unknown, late, undeclared, read, 0, nothing, {}, [], [], None, Written([], [])
         )
     fresh = known.without_known(rows)
     late = refuse(late_parts(known, rows), GpuSample)[0] if fresh.height < rows.height else rows.clear()
@@ -101,7 +102,7 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known) -> Prepared:
         read,
         good.height,
         refused,
-        good.select(steady_columns(GpuSample)),
+        sizes_of(good, GpuSample),
         hours_of(good),
         few_nodes(good).get("nodes"),
         span if good.height else None,

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 import numpy as np
 import polars as pl
 
+from sources.telemetry.rooms import Rooms
 from sources.telemetry.segment_records import Told, record_frames
 from sources.telemetry.segment_rows import (
     FormatError,
@@ -100,7 +101,7 @@ def read_segment(body: bytes | Path) -> Segment:
     raw = _scan(_bytes(body))
     if raw.header is None:
         return Segment("", None, pl.DataFrame(), {}, raw.damage)
-    samples = samples_frame(raw.header.columns, [(raw.header, raw.rows)])
+    samples = samples_frame(raw.header.columns, [(raw.header, raw.rows)], Rooms())
     records = record_frames([Told(raw.header, raw.records, raw.damage)])
     return Segment(raw.header.segment_id, raw.header, samples, records, raw.damage)
 
@@ -130,11 +131,12 @@ def rows_of(path: Path) -> int:
     return seal.rows if seal else 0
 
 
-def read_segments(bodies: Iterable[tuple[str, bytes | Path]]) -> Batch:
+def read_segments(bodies: Iterable[tuple[str, bytes | Path]], rooms: Rooms | None = None) -> Batch:
     """Read many `(name, body)` at once: segments of one column layout share one frame, which is what makes it fast.
 
-    A segment whose header cannot be read shows in `damage` alone.
+    A segment whose header cannot be read shows in `damage` alone. rooms: memory to use, where reading goes on.
     """
+    rooms = rooms or Rooms()
     ids: list[str] = []
     damage: list[tuple[str, list[Damage]]] = []
     told: list[Told] = []
@@ -152,9 +154,9 @@ def read_segments(bodies: Iterable[tuple[str, bytes | Path]]) -> Batch:
         if raw.records:
             told.append(Told(raw.header, raw.records, raw.damage))
         if rows >= _FLUSH_ROWS:
-            _flush(waiting, frames)
+            _flush(waiting, frames, rooms)
             rows = 0
-    _flush(waiting, frames)
+    _flush(waiting, frames, rooms)
     samples = [(columns, pl.concat(parts, rechunk=False)) for columns, parts in frames.items()]
     records = record_frames(told)
     hurt = [(name, one) for name, some in damage for one in some]
@@ -164,9 +166,10 @@ def read_segments(bodies: Iterable[tuple[str, bytes | Path]]) -> Batch:
 def _flush(
     waiting: dict[tuple[Column, ...], list[tuple[Header, list[Rows]]]],
     frames: dict[tuple[Column, ...], list[pl.DataFrame]],
+    rooms: Rooms,
 ) -> None:
     for columns, parts in waiting.items():
-        frames[columns].append(samples_frame(columns, parts))
+        frames[columns].append(samples_frame(columns, parts, rooms))
     waiting.clear()
 
 

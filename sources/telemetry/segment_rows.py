@@ -13,12 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from sources.base import AlmanacError
+from sources.telemetry.rooms import Rooms
 from sources.telemetry.spool_format import VERSION, Column, Slot, row_format
 
 Rows = np.ndarray[Any, np.dtype[Any]]
 _CACHED_BYTES: Final = 1 << 20  # rows whose every column is read while they lie in the processor's cache
+_NO_BIT: Final = 64  # one that no null mask has
 _WHAT_NOW: Final = "install a newer almanac and ingest again, the segment waits where it is"
 
 
@@ -84,11 +87,13 @@ def row_type_of(columns: Sequence[Column]) -> np.dtype[Any]:
     return np.dtype([("@t", "<i8"), ("@slot", "<u2"), ("@null", "<u8"), *((c.name, "<" + c.type) for c in columns)])
 
 
-def samples_frame(columns: tuple[Column, ...], parts: Sequence[tuple[Header, list[Rows]]]) -> pl.DataFrame:
+def samples_frame(
+    columns: tuple[Column, ...], parts: Sequence[tuple[Header, list[Rows]]], rooms: Rooms
+) -> pl.DataFrame:
     """Rows of segments with one layout as one frame; GPUs and nodes are looked up, not repeated row by row."""
     slots: list[tuple[Header, Slot]] = []
     total = sum(block.size for _, rows in parts for block in rows)
-    taken = {name: np.empty(total, kind) for name, (kind, *_) in (row_type_of(columns).fields or {}).items()}
+    taken = rooms.columns(row_type_of(columns), total)
     gpu = np.empty(total, np.uint32)
     at = 0
     for header, blocks in _together(parts):
@@ -99,23 +104,42 @@ def samples_frame(columns: tuple[Column, ...], parts: Sequence[tuple[Header, lis
         slots.extend((header, slot) for slot in header.slots)
         at = until
     index = pl.Series(gpu)
-    nulls = taken.pop("@null")
-    some_null, all_null = int(np.bitwise_or.reduce(nulls)), int(np.bitwise_and.reduce(nulls)) if total else 0
-    values = {}
-    for i, column in enumerate(columns):
-        known = pl.Series(taken[column.name])
-        if all_null >> i & 1:
-            known = pl.Series(values=[None], dtype=known.dtype).new_from_index(0, total)
-        elif some_null >> i & 1:
-            null = pl.Series(np.bitwise_and(nulls, np.uint64(1 << i)) != 0)
-            known = pl.select(pl.when(~null).then(known)).to_series()
-        values[column.name] = known
+    known = _known(taken["@null"], len(columns))
     return pl.DataFrame(
         {
-            "sampled_at": pl.Series(taken["@t"]).cast(pl.Datetime("us", "UTC")),
-            **{name: known.gather(index) for name, known in _identity(slots).items()},
-            **values,
+            "sampled_at": _series(taken["@t"], None).cast(pl.Datetime("us", "UTC")),
+            **{name: value.gather(index) for name, value in _identity(slots).items()},
+            **{c.name: _series(taken[c.name], bits) for c, bits in zip(columns, known, strict=True)},
         }
+    )
+
+
+def _known(masks: Rows, count: int) -> list[pa.Buffer | None]:
+    """For each of `count` columns the bits that say where it has a value; None where it has one everywhere.
+
+    masks: one for each row, bit i set where column i has none. Most rows lack nothing, or the same few columns.
+    """
+    never = np.bitwise_and.reduce(masks)
+    rows = np.flatnonzero(masks != never)
+    kinds, kind = np.unique(masks[rows], return_inverse=True)
+    nowhere = pa.py_buffer(bytes(-(-len(masks) // 8)))
+    made: dict[bytes, pa.Buffer | None] = {}
+    out = []
+    for i in range(count):
+        lacking = kinds >> np.uint64(i) & np.uint64(1) != 0
+        pattern = lacking.tobytes()
+        if pattern not in made:
+            have = np.ones(len(masks), np.bool_)
+            have[rows[lacking[kind]]] = False
+            made[pattern] = pa.py_buffer(np.packbits(have, bitorder="little")) if lacking.any() else None
+        out.append(nowhere if len(masks) and never >> np.uint64(i) & np.uint64(1) else made[pattern])
+    return out
+
+
+def _series(values: Rows, known: pa.Buffer | None) -> pl.Series:
+    """A column as it lies in memory, not copied."""
+    return pl.Series(
+        pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [known, pa.py_buffer(values)])
     )
 
 
@@ -148,15 +172,18 @@ def _fill(columns: Mapping[str, Rows], blocks: Sequence[Rows]) -> None:
     Few frames at a time, all columns of each: what is read from memory is read once.
     """
     gpus = blocks[0].shape[1]
-    grids = [(name, column.reshape(gpus, -1)) for name, column in columns.items()]
+    bits = dict.fromkeys(("@t", "@slot", "@null"), _NO_BIT)
+    grids = [(name, column.reshape(gpus, -1), bits.setdefault(name, len(bits) - 3)) for name, column in columns.items()]
     step = max(1, _CACHED_BYTES // (gpus * blocks[0].dtype.itemsize))
     at = 0
     for block in blocks:
         for begin in range(0, len(block), step):
             part = block[begin : begin + step]
             until = at + len(part)
-            for name, grid in grids:
-                grid[:, at:until] = part[name].T
+            lacking = int(np.bitwise_and.reduce(part["@null"], axis=None))
+            for name, grid, bit in grids:
+                if not lacking >> bit & 1:
+                    grid[:, at:until] = part[name].T
             at = until
 
 

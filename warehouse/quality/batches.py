@@ -5,7 +5,7 @@ Belongs here: collapse, jump of magnitude, all nulls, too many rejects. Does not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ JUMP_RATIO = 5.0
 MIN_ROWS_TO_COMPARE = 20
 MAGNITUDE_RATIO = 100.0
 MIN_VALUES_TO_COMPARE = 5
+ENOUGH = 10_000  # values for a median that is compared a hundredfold
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,32 @@ def steady_columns(model: type[SQLModel]) -> list[str]:
     return [n for n in names if schema[n].is_numeric()]
 
 
-def batch_stats(good: pl.DataFrame, read: int, model: type[SQLModel]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many values a column has, and the sizes of some of them, evenly taken: enough for a median."""
+
+    count: int
+    some: pl.Series
+
+
+def sizes_of(good: pl.DataFrame, model: type[SQLModel]) -> dict[str, Sizes]:
+    """The steady columns of good rows. Holds no reference to the rows."""
+    found = {}
+    for name in steady_columns(model):
+        values = good.get_column(name).drop_nulls()
+        some = values.gather_every(max(1, len(values) // ENOUGH))
+        found[name] = Sizes(len(values), some.cast(pl.Float64).abs())
+    return found
+
+
+def batch_stats(parts: Sequence[Mapping[str, Sizes]], read: int, model: type[SQLModel]) -> dict[str, Any]:
     """What the next batch is compared with: rows read, and for each steady column its count and median size."""
-    names = steady_columns(model)
-    sizes = {name: pl.col(name).cast(pl.Float64).abs() for name in names}
-    asked = [*(sizes[n].count().alias(f"{n} count") for n in names), *(sizes[n].median().alias(n) for n in names)]
-    told = good.lazy().select(asked).collect().row(0, named=True) if names else {}
-    return {"read": read, **{name: [told[f"{name} count"], told[name]] for name in names}}
+    stats: dict[str, Any] = {"read": read}
+    for name in steady_columns(model):
+        known = [part[name] for part in parts]
+        some = pl.concat([one.some for one in known]) if known else pl.Series(dtype=pl.Float64)
+        stats[name] = [sum(one.count for one in known), some.median()]
+    return stats
 
 
 def batch_rules(

@@ -19,7 +19,7 @@ import duckdb
 
 from warehouse.ddl import quoted
 from warehouse.quality.batches import Outcome
-from warehouse.quality.screen import VIEW, create_screen
+from warehouse.quality.screen import TABLE, create_screen
 from warehouse.quality.suite import Expectation
 
 # GX fetches after it has given the connection back; a rollback on return would empty the cursor.
@@ -83,7 +83,7 @@ def _kept(source: Any, screen: Mapping[str, Sequence[Expectation]]) -> list[Expe
     counts = [
         Expectation(name, "ExpectColumnValuesToBeBetween", {"column": name, **none}, "critical") for name in screen
     ]
-    told = _verdicts(_batch(source, VIEW, None), counts)
+    told = _verdicts(_batch(source, TABLE, None), counts)
     return [e for count, result in zip(counts, told, strict=True) if result.success for e in screen[count.name]]
 
 
