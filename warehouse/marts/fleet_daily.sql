@@ -154,30 +154,51 @@ reporters as (
         )
 ),
 
-error_counters as (
+-- Rows are many and counters few: what a counter's name says is asked of the sums, and links are told apart where it matters.
+counter_sums as (
     select
-        cluster, source, is_synthetic, "date", node, device, link_kind, link_index, lower(counter) as counter,
-        delta, delta_status
+        cluster, source, is_synthetic, "date", lower(counter) as counter,
+        sum(delta) as delta, count(delta) as deltas
     from telemetry.link_counters
-    where regexp_matches(
+    group by all
+    having regexp_matches(
         lower(counter), 'err|crc|replay|recover|down|discard|drop|overrun|integrity|out_of_seq|retr|nak|nack|timeout'
     )
 ),
 
-links as (
+error_sums as (
     select
         cluster, source, is_synthetic, "date",
         sum(delta) as link_error_count,
         sum(delta) filter (counter like '%replay%') as link_replay_count,
         sum(delta) filter (counter like '%recover%') as link_recovery_count,
         sum(delta) filter (counter like '%crc%') as link_crc_count,
-        count(distinct (node, device, link_kind, link_index)) filter (delta > 0) as links_with_errors,
-        count(distinct (node, device, link_kind, link_index, counter)) filter (
-            delta_status in ('saturated', 'unreadable')
-        ) as link_unknown_count,
-        count(delta) as deltas
-    from error_counters
+        sum(deltas) as deltas
+    from counter_sums
     group by all
+),
+
+error_links as (
+    select
+        cluster, source, is_synthetic, "date",
+        count(distinct (node, device, link_kind, link_index)) filter (delta > 0) as links_with_errors,
+        count(distinct (node, device, link_kind, link_index, lower(counter))) filter (
+            delta_status in ('saturated', 'unreadable')
+        ) as link_unknown_count
+    from telemetry.link_counters
+    where
+        (delta > 0 or delta_status in ('saturated', 'unreadable'))
+        and regexp_matches(
+            lower(counter), 'err|crc|replay|recover|down|discard|drop|overrun|integrity|out_of_seq|retr|nak|nack|timeout'
+        )
+    group by all
+),
+
+links as (
+    select
+        s.*, coalesce(l.links_with_errors, 0) as links_with_errors, coalesce(l.link_unknown_count, 0) as link_unknown_count
+    from error_sums as s
+    left join error_links as l using (cluster, source, is_synthetic, "date")
 ),
 
 days as (
