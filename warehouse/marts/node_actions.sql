@@ -1,14 +1,14 @@
--- mart.node_actions: what to do with which node, and why: drain, reset or watch, from links, XIDs, memory and lost GPUs.
+-- mart.node_actions: what to do with which node, and why: drain, reset or watch, from links, XIDs, memory, lost GPUs and boards that slow their jobs.
 -- grain: one reason on one device of one node
 -- key: cluster, is_synthetic, node, device, reason
--- depends: mart.link_health
+-- depends: mart.link_health, mart.stragglers
 -- column cluster: name of the cluster
 -- column is_synthetic: true for generated demonstration data
 -- column node: host name of the node or switch
 -- column node_action: the gravest action asked for on this node: drain before reset before watch
 -- column device: GPU UUID, the network device, or the device as the event names it
 -- column action: drain, reset or watch, for this reason alone
--- column reason: kind of reason: link, xid, lost, remap, ecc, pages, recovery, fabric
+-- column reason: kind of reason: link, xid, lost, remap, ecc, pages, recovery, fabric, straggler
 -- column why: what was seen, in words, with the rule and its threshold
 -- column occurrences: how often, within the 24 hours up to the node's newest reading; an XID or SXID once a second, whoever told it
 -- column first_seen_at: first time on record, UTC
@@ -241,6 +241,17 @@ link_reasons as (
     group by all
 ),
 
+straggler_reasons as (
+    select
+        s.cluster, s.is_synthetic, s.node, s.gpu_uuid as device, 'straggler' as reason, 'watch' as action,
+        string_agg(distinct 'job ' || s.job_id || ': ' || s.what, '; ' order by 'job ' || s.job_id || ': ' || s.what) as why,
+        count(distinct (s.job_id, s.attempt)) as occurrences,
+        min(s.first_slow_at) as first_seen_at, max(s.last_slow_at) as last_seen_at,
+        array_to_string(list_sort(list(distinct s.source)), ', ') as sources
+    from mart.stragglers as s
+    group by all
+),
+
 -- What the driver says of the fabric now, by the newest state of each board.
 fabric_reasons as (
     select
@@ -273,6 +284,7 @@ reasons as (
     union all by name select * from ecc_reasons
     union all by name select * from link_reasons
     union all by name select * from fabric_reasons
+    union all by name select * from straggler_reasons
 ),
 
 -- Boards by serial number that failed in a node, whenever that was: by events, and by links.
