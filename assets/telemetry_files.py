@@ -2,7 +2,7 @@
 
 Belongs here: encodings, partition folders, the Delta add actions. Does not belong here: which rows, the gate, the
 commit. Encodings bring a value to less than half a byte: whole numbers and times as deltas; gauges repeat, so a
-dictionary suits them; the energy counter never repeats, and its bytes are split instead.
+dictionary suits them, but for those that hardly do; the energy counter never repeats, and its bytes are split instead.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +30,8 @@ from warehouse.lake import Lake
 ROW_GROUP = 1_000_000
 WRITE_BATCH = 16_384
 NEVER_REPEATS = ("energy_j",)
+SOME = 4096  # rows that tell whether all need to be looked at
+MANY = 0.25  # different readings a row: above, a dictionary is larger than the readings pressed as they are
 FEW = (  # whole numbers with few values, however many rows: counters and clocks are better off as deltas
     "gpu_index", "memory_total_bytes", "performance_state", "pcie_link_generation", "pcie_link_width",
     "remap_pending", "remap_failed", "retired_pages", "recovery_action",
@@ -97,13 +100,14 @@ def _write(path: Path, body: pl.DataFrame) -> None:
     schema = pa.schema([pa.field(name, c.type, nullable=c.null_count > 0) for name, c in columns.items()])
     kinds = {name: c.type for name, c in columns.items()}
     split = [name for name in kinds if name in NEVER_REPEATS]
+    many = [name for name in kinds if name not in split and _many(body.get_column(name))]
     whole = [n for n, k in kinds.items() if pa.types.is_timestamp(k) or (pa.types.is_integer(k) and n not in FEW)]
     pq.write_table(
         pa.Table.from_arrays(list(columns.values()), schema=schema),
         path,
         compression="zstd",
         compression_level=1,
-        use_dictionary=[name for name in kinds if name not in {*split, *whole}],
+        use_dictionary=[name for name in kinds if name not in {*split, *whole, *many}],
         column_encoding={
             **dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
             **dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
@@ -117,26 +121,38 @@ def _write(path: Path, body: pl.DataFrame) -> None:
         os.fsync(file.fileno())
 
 
+def _many(column: pl.Series) -> bool:
+    """Does a reading differ in most rows? Its words would then take more room than the numbers for them save."""
+    if not column.dtype.is_float():
+        return False
+    some = column.gather_every(max(1, len(column) // SOME))
+    if some.n_unique() <= len(some) / 2:
+        return False
+    about: int = column.to_frame().select(pl.all().approx_n_unique()).item()
+    return about > len(column) * MANY
+
+
 def _arrow(column: pl.Series) -> pa.Array:
     """Text as a dictionary made from its runs: rows lie GPU by GPU, so few values need to be looked at."""
-    column = column.rechunk()
-    if column.dtype not in (pl.String, pl.Categorical) or column.is_empty():
-        return _plain(column)
+    if column.dtype not in (pl.String, pl.Categorical) or column.null_count() == len(column):
+        return _plain(column.rechunk())
     told = column.to_physical()
-    here, before = told.slice(1), told.slice(0, len(column) - 1)
-    starts = pl.concat([pl.Series([True]), here.ne_missing(before) if column.null_count() else here != before])
-    heads = column.filter(starts).cast(pl.String)
+    changes = told.slice(1).ne_missing(told.slice(0, len(told) - 1)).arg_true().to_numpy()
+    starts = np.concatenate(([0], changes.astype(np.int64) + 1))
+    heads = column.gather(starts).cast(pl.String)
     words = heads.drop_nulls().unique(maintain_order=True)
     numbers = pl.Series(range(len(words)), dtype=pl.Int32)
-    codes = heads.replace_strict(words, numbers, default=None, return_dtype=pl.Int32)
-    run = starts.cast(pl.UInt32).cum_sum() - 1
-    return pa.DictionaryArray.from_arrays(codes.gather(run).to_arrow(), _plain(words))
+    codes = heads.replace_strict(words, numbers, default=-1, return_dtype=pl.Int32).to_numpy()
+    codes = np.repeat(codes, np.diff(starts, append=len(column)))
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes, mask=codes < 0 if heads.null_count() else None), _plain(words)
+    )
 
 
 def _plain(column: pl.Series) -> pa.Array:
     """Delta's string is Arrow's plain string; Polars gives the view kind."""
     array = column.to_arrow()
-    return array.cast(pa.string()) if column.dtype == pl.String else array
+    return array.cast(pa.string()) if column.dtype in (pl.String, pl.Categorical) else array
 
 
 def _add_action(folder: Path, path: Path, day: dt.date, rows: pl.DataFrame) -> AddAction:

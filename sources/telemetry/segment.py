@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 import polars as pl
+from zlib_ng import zlib_ng
 
 from sources.telemetry.rooms import Rooms
 from sources.telemetry.segment_records import Told, record_frames
@@ -193,7 +193,7 @@ def _scan(body: Body) -> _Raw:
 
 def _crc(body: Body, end: int) -> int:
     with memoryview(body) as view:
-        return zlib.crc32(view[:end])
+        return zlib_ng.crc32(view[:end])
 
 
 def _trusted(body: Body, end: int) -> _Raw:
