@@ -41,6 +41,8 @@ def with_versions(rows: pl.DataFrame, model: type[SQLModel], authorities: Mappin
         is_last.alias("is_latest"),
         rank.alias("source_rank"),
     )
+    if versions["source"].n_unique() <= 1:  # the usual case of large tables
+        return versions.with_columns(pl.col("is_latest").alias("is_preferred"))
     best = (
         versions.filter(pl.col("is_latest"))
         .sort(["source_rank", "known_at", "source"], descending=[False, True, False])

@@ -185,6 +185,7 @@ class PowerReading(Observed, table=True):
         "Readings of power meters other than the GPU's own. Grain: one meter at one instant. "
         "Key: sampled_at, cluster, scope, device, source.",
         kind="telemetry",
+        publish_as="view",
     )
     sampled_at: dt.datetime = col("when the meter was read, UTC", key=True, sa_type=UTC_TIME)
     scope: str = col(
