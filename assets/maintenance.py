@@ -8,6 +8,7 @@ operator sets a number of days.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -64,6 +65,7 @@ def maintain(home: Home, *, today: dt.date | None = None) -> Kept:
     forget(lake, day, done)
     compact(lake, day, done)
     vacuum(home, lake, done)
+    forget_checkpoints(lake, done)
     return done
 
 
@@ -222,3 +224,28 @@ def vacuum(home: Home, lake: Lake, done: Kept) -> None:
                 int(KEEP_FILES.total_seconds() // 3600), dry_run=False, full=True, keep_versions=keep
             )
             done.files_deleted += len(gone)
+
+
+def forget_checkpoints(lake: Lake, done: Kept) -> None:
+    """Delete checkpoints older than seven days but the newest of each table.
+
+    A checkpoint names every file and every mark anew, so Delta's, one each hundred commits, would come to outweigh the
+    log that they spare readers. That log is kept whole: any version can still be read, only more slowly.
+    """
+    edge = time.time() - KEEP_FILES.total_seconds()
+    for model in tables().values():
+        log = lake.path(model) / "_delta_log"
+        found = sorted(log.glob("*.checkpoint*.parquet"))
+        kept = {path.name[:20] for path in found[-1:]} | _pointed_at(log)
+        for path in found:
+            if path.name[:20] not in kept and path.stat().st_mtime < edge:
+                path.unlink()
+                done.files_deleted += 1
+
+
+def _pointed_at(log: Path) -> set[str]:
+    """The checkpoint that readers are sent to; after a crash it may not be the newest."""
+    try:
+        return {f"{json.loads((log / '_last_checkpoint').read_bytes())['version']:020d}"}
+    except (FileNotFoundError, ValueError):
+        return set()

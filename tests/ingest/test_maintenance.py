@@ -6,6 +6,7 @@ import datetime as dt
 import os
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from assets import maintenance
@@ -142,6 +143,30 @@ def test_vacuum_spares_a_week_and_what_the_published_file_names(house: Home) -> 
     assert done.files_deleted == 1  # the orphan
     assert not orphan.exists()
     assert fingerprint(house.database)["telemetry.gpu_samples"] == before
+
+
+def test_old_checkpoints_are_deleted_but_the_newest_and_every_version_stays_readable(house: Home) -> None:
+    lake = Lake(house.lake)
+    log = lake.path(GpuSample) / "_delta_log"
+    counts = []
+    for node in ("n7", "n8", "n9"):
+        lake.open(GpuSample).create_checkpoint()
+        counts.append((lake.open(GpuSample).version(), samples(house).height))
+        write_segment(house.inbox, node, range(5))
+        ingest(house)
+    first, second, newest = sorted(log.glob("*.checkpoint.parquet"))
+    long_ago = (dt.datetime.now(dt.UTC) - dt.timedelta(days=8)).timestamp()
+    for path in (first, newest):
+        os.utime(path, (long_ago, long_ago))
+    maintain(house, today=DAY)
+    assert sorted(log.glob("*.checkpoint.parquet")) == [second, newest]
+    (log / "_last_checkpoint").write_text(f'{{"version": {int(second.name[:20])}, "size": 1}}')
+    os.utime(second, (long_ago, long_ago))
+    maintain(house, today=DAY)
+    assert second.exists()  # readers are sent there
+    for version, rows in counts:
+        assert pl.scan_delta(str(lake.path(GpuSample)), version=version).collect().height == rows
+    assert samples(house).height == counts[-1][1] + 10
 
 
 def test_days_past_the_retention_are_forgotten_and_their_hours_stay(
