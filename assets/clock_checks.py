@@ -36,9 +36,9 @@ def clock_problem(path: Path) -> str:
     first, last = _at(seal.first_us), _at(seal.last_us)
     ahead = dt.timedelta(microseconds=seal.last_us - now_us())
     if ahead > MOST_AHEAD:
-        return f"the node's clock is ahead: readings up to {last:%Y-%m-%d %H:%M} UTC, {_said(ahead)} from now; {ADVICE}"
+        return f"the node's clock is ahead: readings up to {last:%Y-%m-%d %H:%M} UTC, {_said(ahead)} from now"
     if first < EARLIEST:
-        return f"the node's clock had no time: readings from {first:%Y-%m-%d}; {ADVICE}"
+        return f"the node's clock had no time: readings from {first:%Y-%m-%d}"
     return ""
 
 
@@ -54,9 +54,6 @@ def on_time(spans: Iterable[tuple[dt.datetime, dt.datetime] | None]) -> Outcome:
         unexpected_count=None,
         sample="" if is_past else f"the newest is {ahead.total_seconds():.0f} s ahead: compare the nodes' clocks",
     )
-
-
-ADVICE: Final = "set its clock, then land the segment with --accept or delete it"
 
 
 def _seal(path: Path) -> Seal | None:

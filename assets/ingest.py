@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from assets.clock_checks import on_time
+from assets.ingest_report import IngestReport, remedy, why_none
 from assets.landing import MOST_NODES, Landed, Part, few_nodes, hours_of, land, record_quality
 from assets.quarantine import write_quarantine
-from assets.street import StreetReport
 from assets.telemetry_clean import clean_segments
 from assets.telemetry_files import remove_files, remove_unnamed
 from assets.telemetry_groups import SAMPLES, Prepared, prepare
@@ -44,19 +44,6 @@ VERSION = 1
 ATTEMPTS = 10
 
 
-@dataclass(slots=True)
-class IngestReport(StreetReport):
-    """A street report with what ingest adds: segments retired, and damage by file."""
-
-    segments: int = 0
-    damage: list[str] = field(default_factory=list)
-
-    def complaints(self) -> Iterator[str]:
-        """Blocked batches, then damaged segments (whose whole records did land)."""
-        yield from StreetReport.complaints(self)
-        yield from self.damage
-
-
 @dataclass(frozen=True, slots=True)
 class _Work:
     """What one batch is landed into and reported to. `accept`: a jump against the last batch is no reason to block."""
@@ -79,7 +66,7 @@ def ingest(
     the node's clock was wrong.
     Raises `OSError` when the disk is full: what was committed stays, the other segments wait where they are.
     """
-    report = IngestReport(INGEST)
+    report = IngestReport(INGEST, remedy=remedy(home))
     lake = Lake(home.lake)
     load_id = load_id or uuid.uuid4().hex
     found = waiting(folders or (home.spool, home.inbox))
@@ -125,7 +112,11 @@ def _ingest_batch(first: _Work, batch: Sequence[Waiting]) -> None:
         _refuse(work, wrong)
         spoilt = [w for w in slow if _land_damaged(work, w)]
         fault_point("ingest:before-retire")
-        aside = {w.path for w in (*judged, *wrong, *spoilt, *(fast if verdict.held else ()))}
+        held = fast if verdict.held else ()
+        work.report.still_held(judged)
+        if not work.accept:
+            work.report.doubted += sum(not w.problem for w in (*judged, *wrong, *held))
+        aside = {w.path for w in (*judged, *wrong, *spoilt, *held)}
         work.report.segments += retire((w.path for w in here if w.path in aside), work.home.quarantine)
         work.report.segments += retire((w.path for w in here if w.path not in aside), work.home.archive / ARCHIVE)
         return
@@ -160,9 +151,11 @@ def _land_whole(work: _Work, fast: Sequence[Waiting]) -> _Verdict | None:
         _take_back(ready)  # made for a table that is another now
         return None
     held = False
+    batch_id = _digest(ids)
+    work.report.name(batch_id, fast)
     for name in sorted({name for one in ready for name in one.records}):
         frames = [one.records[name] for one in ready if name in one.records]
-        held |= _land_records(work, name, pl.concat(frames, how="vertical_relaxed"), _digest(ids))
+        held |= _land_records(work, name, pl.concat(frames, how="vertical_relaxed"), batch_id)
         fault_point("ingest:committed-one-table")
     try:
         landed = _land_samples(work, ready, known.version)
@@ -172,6 +165,8 @@ def _land_whole(work: _Work, fast: Sequence[Waiting]) -> _Verdict | None:
     if landed is None:
         _take_back(ready)
         return None
+    if landed.reason:
+        landed.blocked_payloads[batch_id] = landed.reason
     work.report.landed.append(landed)
     return _Verdict(hurt, held=held or landed.status == "blocked")
 
@@ -183,6 +178,7 @@ def _land_records(work: _Work, name: str, frame: pl.DataFrame, batch_id: str) ->
         if (late := too_late(work.lake, tables()[name], rows)).height:
             write_quarantine(work.lake, str(source), name, late)
         part = Part(f"{batch_id}:{source}", work.stream, None, rows)
+        work.report.urls[part.payload_id] = work.report.urls.get(batch_id, "")
         landed = land(work.lake, tables()[name], str(source), [part], load_id=work.load_id, version=VERSION)
         work.report.landed.append(landed)
         held |= landed.status == "blocked"
@@ -281,11 +277,13 @@ def _refuse(work: _Work, wrong: Sequence[Waiting]) -> None:
     if not wrong:
         return
     read = sum(_rows_of(w.path) for w in wrong)
-    reason = f"{work.stream}: {'; '.join(sorted({w.problem or f'{w.node}: {w.doubt}' for w in wrong}))}"
+    reason = f"{work.stream}: {why_none(wrong)}"
     counts = Counts(read, 0, read, 0)
     load = Load(work.load_id, work.source, counts, "blocked", reason, len(wrong))
     if work.lake.commit_files(GpuSample, [_mark(w, "blocked") for w in wrong], [], load):
-        work.report.landed.append(Landed(SAMPLES, work.source, counts, "blocked", reason))
+        work.report.name(load.load_id, wrong)
+        held = {load.load_id: reason}
+        work.report.landed.append(Landed(SAMPLES, work.source, counts, "blocked", reason, blocked_payloads=held))
 
 
 def _rows_of(path: Path) -> int:
@@ -303,6 +301,7 @@ def _land_damaged(work: _Work, one: Waiting) -> bool:
         return False
     batch = read_segments([(one.path.name, body)])
     digest = hashlib.sha256(body).hexdigest()
+    work.report.name(digest, [one])
     work = replace(work, load_id=f"{work.load_id}-{digest[:8]}")
     if batch.damage:
         rows = [

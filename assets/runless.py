@@ -13,7 +13,8 @@ from typing import Any
 
 import dagster as dg
 
-from assets.ingest import INGEST, IngestReport
+from assets.ingest import INGEST
+from assets.ingest_report import IngestReport
 from assets.landing import Landed
 from assets.published import DATABASE
 from assets.telemetry import ROLLED, key_of, results

@@ -86,9 +86,13 @@ class StreetReport:
 
     def _held(self, one: Landed) -> str:
         """The documents that a blocked load held back, as far as a line has room; `it` where they have no name."""
-        names = [self.urls[p] for p in one.blocked_payloads if p in self.urls]
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        return ", ".join(names[:MOST_NAMES]) + more if names else "it"
+        return named([self.urls[p] for p in one.blocked_payloads if self.urls.get(p)]) or "it"
+
+
+def named(names: Sequence[str]) -> str:
+    """Names as far as a line has room for them."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def fetch_into_archive(home: Home, source: Source, web: Web) -> StreetReport:

@@ -10,7 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-from assets.ingest import IngestReport, ingest
+from assets.ingest import ingest
+from assets.ingest_report import IngestReport
 from assets.landing import Landed, merge_outcomes
 from assets.observed import CHECKS, OWNERS, check_result, chosen, column_schema
 from assets.rollup import roll_up

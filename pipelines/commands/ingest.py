@@ -91,7 +91,9 @@ def _once(home: Home, folders: list[Path], places: tuple[str, ...], *, accept: b
             roll_up(home)
         with told("publishing"):
             publish_home(home)
-    click.echo(f"{report.segments} segments, {report.rows_landed:,} new rows")
+    refused = sum(one.counts.rejected for one in report.landed if not one.reason)
+    more = f", {refused:,} refused (ops.quarantine holds each)" if refused else ""
+    click.echo(f"{report.segments} segments, {report.rows_landed:,} new rows{more}")
     for line in report.complaints():
         _complain(line)
     return report.failed or bool(report.damage)

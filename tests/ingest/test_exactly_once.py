@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from assets import ingest as ingesting
 from assets import waiting
-from assets.ingest import IngestReport, ingest
+from assets.ingest import ingest
+from assets.ingest_report import IngestReport
 from ingest.segments import COLUMNS, SECOND_US, START_US, reading, samples
 from sources.telemetry.spool import SpoolWriter
 from sources.telemetry.spool_format import Slot

@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from assets.ingest import IngestReport
+from assets.ingest_report import IngestReport
 from ingest.segments import samples, write_segment
 from warehouse.home import Home
 from warehouse.publish import Published

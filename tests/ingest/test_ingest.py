@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import polars as pl
@@ -109,10 +110,47 @@ def test_a_segment_of_a_clock_that_is_wrong_is_held_back_until_a_person_accepts_
     write_segment(house.inbox, "n2", range(3))
     report = ingest(house)
     assert samples(house)["node"].unique().to_list() == ["n2"]
-    assert any(f"n1: {said}" in line for line in report.complaints())
+    blocked, remedy = report.complaints()
+    assert blocked.startswith(f"telemetry.gpu_samples: blocked, nothing of {wrong.name} landed: c1: n1: {said}")
+    command = f"almanac ingest --home {house.root} --inbox {house.quarantine} --accept"
+    assert remedy.startswith(f"1 segment is held back in quarantine/ until you have looked: `{command}` lands them")
     assert [p.name for p in house.quarantine.glob("*.seg")] == [wrong.name]
     assert ingest(house, [house.quarantine], accept=True).rows_landed == 6
     assert samples(house).filter(node="n1").height == 6
+
+
+def test_a_segment_held_back_that_comes_again_is_still_held_back(house: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock_checks, "now_us", lambda: START_US)
+    ahead = write_segment(house.inbox, "n1", [0, 86400], rows={0: reading(0), 86400: reading(1)})
+    ingest(house)
+    again = ingest(house, [house.quarantine])
+    assert again.failed
+    still, _ = again.complaints()
+    why = "n1: the node's clock is ahead: readings up to 2026-11-02 00:00 UTC, 24 hours from now"
+    assert still == f"spool: {ahead.name}: still blocked: {why}"
+
+
+def test_of_many_segments_held_back_some_are_named_and_all_counted(
+    house: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock_checks, "now_us", lambda: START_US)
+    for k in range(5):
+        write_segment(house.inbox, f"n{k}", range(86400, 86403))
+    blocked, remedy = ingest(house).complaints()
+    assert re.search(
+        r"nothing of \S+, \S+, \S+ and 2 more landed: c1: n0: .*; n1: .*; n2: .*; and 2 more; set the clock", blocked
+    )
+    assert remedy.startswith("5 segments are held back")
+
+
+def test_a_batch_held_back_names_its_segments(house: Home) -> None:
+    write_segment(house.inbox, "n1", range(10), power_w=70.0)
+    ingest(house)
+    off = write_segment(house.inbox, "n1", range(10, 20), power_w=70_000.0)
+    blocked, remedy = ingest(house).complaints()
+    assert f"nothing of {off.name} landed: c1: the magnitude of power_w" in blocked
+    assert "--accept" in remedy
+    assert list(ingest(house, [house.quarantine], accept=True).complaints()) == []
 
 
 def test_a_clock_a_little_ahead_lands_with_a_warning(house: Home, monkeypatch: pytest.MonkeyPatch) -> None:
