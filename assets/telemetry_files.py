@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -29,7 +30,9 @@ from warehouse.lake import Lake
 
 ROW_GROUP = 1_000_000
 WRITE_BATCH = 16_384
+PAGE_BYTES = 4 << 20  # of a column in a file: few pages, for each is pressed by itself and read as a whole
 NEVER_REPEATS = ("energy_j",)
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 SOME = 4096  # rows that tell whether all need to be looked at
 MANY = 0.25  # different readings a row: above, a dictionary is larger than the readings pressed as they are
 FEW = (  # whole numbers with few values, however many rows: counters and clocks are better off as deltas
@@ -115,6 +118,8 @@ def _write(path: Path, body: pl.DataFrame) -> None:
         write_statistics=[name for name in SOUGHT if name in kinds],
         row_group_size=ROW_GROUP,
         write_batch_size=WRITE_BATCH,
+        max_rows_per_page=ROW_GROUP,
+        data_page_size=PAGE_BYTES,
         store_schema=False,
     )
     with path.open("rb") as file:
@@ -134,25 +139,32 @@ def _many(column: pl.Series) -> bool:
 
 def _arrow(column: pl.Series) -> pa.Array:
     """Text as a dictionary made from its runs: rows lie GPU by GPU, so few values need to be looked at."""
-    if column.dtype not in (pl.String, pl.Categorical) or column.null_count() == len(column):
+    if column.dtype not in (pl.String, pl.Categorical):
         return _plain(column.rechunk())
-    told = column.to_physical()
-    changes = told.slice(1).ne_missing(told.slice(0, len(told) - 1)).arg_true().to_numpy()
-    starts = np.concatenate(([0], changes.astype(np.int64) + 1))
-    heads = column.gather(starts).cast(pl.String)
-    words = heads.drop_nulls().unique(maintain_order=True)
-    numbers = pl.Series(range(len(words)), dtype=pl.Int32)
-    codes = heads.replace_strict(words, numbers, default=-1, return_dtype=pl.Int32).to_numpy()
-    codes = np.repeat(codes, np.diff(starts, append=len(column)))
+    if column.null_count() == len(column):
+        return pa.nulls(len(column), pa.string())
+    starts = _starts(column.to_physical())
+    heads = _plain(column.gather(starts).cast(pl.String)).dictionary_encode()
+    codes = np.repeat(heads.indices.fill_null(-1).to_numpy(), np.diff(starts, append=len(column)))
     return pa.DictionaryArray.from_arrays(
-        pa.array(codes, mask=codes < 0 if heads.null_count() else None), _plain(words)
+        pa.array(codes, mask=codes < 0 if heads.null_count else None), heads.dictionary
     )
+
+
+def _starts(told: pl.Series) -> Numbers:
+    """Where a row begins that differs from the row before."""
+    if told.null_count() or not told.dtype.is_integer():
+        changes = told.slice(1).ne_missing(told.slice(0, len(told) - 1)).arg_true().to_numpy()
+    else:
+        numbers = told.to_numpy()
+        changes = np.flatnonzero(numbers[1:] != numbers[:-1])
+    return np.concatenate(([0], changes.astype(np.int64) + 1))
 
 
 def _plain(column: pl.Series) -> pa.Array:
     """Delta's string is Arrow's plain string; Polars gives the view kind."""
     array = column.to_arrow()
-    return array.cast(pa.string()) if column.dtype in (pl.String, pl.Categorical) else array
+    return array.cast(pa.string()) if column.dtype == pl.String else array
 
 
 def _add_action(folder: Path, path: Path, day: dt.date, rows: pl.DataFrame) -> AddAction:
