@@ -27,10 +27,10 @@ from typing import Any, Final
 import polars as pl
 
 from sources.base import ParseError
-from sources.telemetry.spool import SpoolWriter
 from sources.telemetry.spool_format import GPU_COLUMNS, Column, Slot
 from sources.telemetry_inputs.context import UNKNOWN, Where
 from sources.telemetry_inputs.metrics import column_of, to_frames
+from sources.telemetry_inputs.node_streams import NodeStreams
 from sources.telemetry_inputs.remote_write import Sample, samples_of, series_frame, unpacked
 from sources.telemetry_inputs.set_aside import (
     BROKEN,
@@ -101,6 +101,7 @@ class Receiver:
         self._last_xids: dict[str, int] = {}
         self._told: set[str] = set()
         self._asides = Asides()
+        self._streams = NodeStreams(inbox, source=COLLECTOR, notify=notify)
 
     def accept(self, body: bytes) -> int:
         """Keep one request; how many samples it holds. It is on the disk when this returns.
@@ -223,23 +224,14 @@ class Receiver:
         columns = tuple(
             Column(n, "f8" if column_of(n) == pl.Float64() else "i8", _UNITS[n]) for n in rows.columns if n in _UNITS
         )
-        with SpoolWriter(
-            self.inbox,
-            cluster=cluster,
-            node=node,
-            source=COLLECTOR,
-            is_synthetic=False,
-            columns=columns or GPU_COLUMNS,
-            slots=_slots(rows),
-            segment_seconds=1e9,
-            notify=self._notify,
-        ) as spool:
+        now_us = time.time_ns() // 1000
+        with self._streams.writing(cluster, node, columns or GPU_COLUMNS, _slots(rows)) as spool:
             for name, frame in frames.items():
                 for row in _plain(frame):
-                    if not spool.record(RECORDS[name], row):
+                    if not spool.record(RECORDS[name], row, now_us):
                         raise OSError(28, "the disk refused a record", str(self.inbox))
             for one in aside:
-                if not spool.record(KIND, one.record()):
+                if not spool.record(KIND, one.record(), now_us):
                     raise OSError(28, "the disk refused a record", str(self.inbox))
             names = [column.name for column in columns]
             ticks = rows.sort("sampled_at").partition_by("sampled_at", maintain_order=True) if rows.height else []
@@ -248,8 +240,6 @@ class Receiver:
                 told = zip(tick["gpu_uuid"], tick.select(names).to_dicts(), strict=True)
                 if not spool.samples(at_us, list(told)):
                     raise OSError(28, "the disk refused samples", str(self.inbox))
-            if not spool.seal():
-                raise OSError(28, "the disk refused to seal a segment", str(self.inbox))
 
     def _new_xids(self, events: pl.DataFrame) -> pl.DataFrame:
         """The gauge keeps the last code: the first one seen is old news, unless another stood there before."""
