@@ -13,7 +13,10 @@ import pytest
 from assets import grown, grown_rows, landing
 from assets.grown import update_growth
 from assets.landing import few_nodes, hours_of
+from assets.publish import publish_home
 from assets.telemetry_links import link_deltas
+from pipelines.reader import connect
+from warehouse.home import Home
 from warehouse.lake import Counts, Lake, Load
 from warehouse.schema.declare import key_of, lake_schema
 from warehouse.schema.telemetry_boards import EccCounter, EccGrowth
@@ -241,3 +244,23 @@ def test_errors_of_boards_grow_alike(lake: Lake) -> None:
         update_growth(lake, today=TODAY)
     told = lake.scan(EccGrowth).sort("sampled_at").select("delta", "delta_status").collect()
     assert told.rows() == [(None, "first"), (1, "counted"), (2, "counted")]
+
+
+def test_readers_get_a_view_of_files_that_outlive_its_file(tmp_path: Path) -> None:
+    home = Home.at(tmp_path / "home").prepare()
+    lake = Lake(home.lake)
+    land(lake, readings([(0, 5), (120, 9)]))
+    first = publish_home(home)
+    with connect(home) as held:
+        land(lake, readings([(60, 6)]))
+        assert publish_home(home, first).rows["telemetry.link_counters"] == 3
+        lake.open(LinkGrowth).vacuum(retention_hours=168, dry_run=False)
+        query = "select delta from telemetry.link_counters order by sampled_at"
+        assert held.sql(query).fetchall() == [(None,), (4,)]
+    with connect(home) as con:
+        assert con.sql(query).fetchall() == [(None,), (1,), (3,)]
+        kinds = con.sql("select view_name from duckdb_views() where schema_name = 'telemetry'").fetchall()
+        assert ("link_counters",) in kinds
+        assert con.sql("select count(*) from duckdb_tables() where table_name like '%growth'").fetchall() == [(0,)]
+        (text,) = con.sql("select comment from duckdb_views() where view_name = 'link_counters'").fetchall()[0]
+        assert text.startswith("Counters of NVLink")
