@@ -22,6 +22,7 @@ COMMANDS = {
     "receive": "Take Prometheus remote write into the inbox.",
     "backfill": "Load a range of time from a Prometheus server.",
     "load": "Land local raw files of any source.",
+    "synthetic": "Put a made-up cluster of any size into the home.",
     "sql": "Ask the published warehouse in SQL.",
     "check": "The quality gate for CI: exit 1 when the data is bad.",
     "dismiss": "Set a refused document aside, with a reason on record.",
