@@ -79,12 +79,17 @@ def _landed(lake: Lake, told: pl.DataFrame) -> pl.DataFrame:
     loads = (
         lake.scan(LoadRecord)
         .filter(pl.col("table_name") == SAMPLES, pl.col("rows_landed") > 0, pl.col("observed_to_at").is_not_null())
-        .select("source", "committed_at", "observed_from_at", "observed_to_at", "observed_nodes")
+        .select("source", "committed_at", "observed_from_at", "observed_to_at", "observed_nodes", "observed_places")
         .collect()
     )
     minute = pl.col("last_minute_at")
     # A load of another node that reaches into the minute brought nothing of this one.
-    named = pl.col("observed_nodes").str.split(",").list.contains(pl.col("node"))
+    # Two clusters may use one name; loads made before they told clusters tell the name alone.
+    place = pl.concat_str("cluster", "node", separator="/")
+    named = pl.coalesce(
+        pl.col("observed_places").str.split(",").list.contains(place),
+        pl.col("observed_nodes").str.split(",").list.contains(pl.col("node")),
+    )
     return (
         told.select(*WHERE, "last_minute_at")
         .join(loads, on="source")

@@ -242,6 +242,7 @@ def _notes(work: _Work, ready: Sequence[Prepared], stats: Mapping[str, Any]) -> 
     nodes = {node for one in ready for node in one.nodes or ()}
     if len(nodes) <= MOST_NODES and all(one.nodes is not None for one in ready):
         notes["nodes"] = sorted(nodes)
+        notes["places"] = [f"{work.stream}/{node}" for node in sorted(nodes)]
     if spans:
         notes |= {"from_at": min(a for a, _ in spans).isoformat(), "to_at": max(b for _, b in spans).isoformat()}
     return {work.stream: stats, "": notes} if stats else {"": notes}

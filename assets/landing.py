@@ -299,11 +299,19 @@ def _span_of(rows: pl.DataFrame) -> dict[str, str]:
 
 
 def few_nodes(rows: pl.DataFrame) -> dict[str, list[str]]:
-    """The nodes of samples as a note for the roll-up; nothing where they are many or not told."""
+    """The nodes of samples as a note for the roll-up, and with their clusters; nothing where they are many or not told."""
     if "node" not in rows.columns or rows["node"].null_count():
         return {}
     nodes = rows["node"].unique().cast(pl.String).sort().to_list()
-    return {"nodes": nodes} if len(nodes) <= MOST_NODES else {}
+    if len(nodes) > MOST_NODES:
+        return {}
+    return {"nodes": nodes, "places": places_of(rows)} if "cluster" in rows.columns else {"nodes": nodes}
+
+
+def places_of(rows: pl.DataFrame) -> list[str]:
+    """`cluster/node` of each pair, in order."""
+    pairs = rows.select("cluster", "node").unique().select(pl.concat_str("cluster", "node", separator="/"))
+    return pairs.to_series().sort().to_list()
 
 
 def mark(payload_id: str, version: int, *, blocked: bool = False) -> str:

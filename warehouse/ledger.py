@@ -60,6 +60,7 @@ def _row(table: str, commit: dict[str, Any]) -> dict[str, Any]:
         "observed_from_at": _instant(commit, "from_at"),
         "observed_to_at": _instant(commit, "to_at"),
         "observed_nodes": ",".join(commit["stats"].get("", {}).get("nodes", [])) or None,
+        "observed_places": ",".join(commit["stats"].get("", {}).get("places", [])) or None,
     }
 
 

@@ -20,6 +20,7 @@ from ingest.segments import START_US, samples, write_segment
 from warehouse.home import Home
 from warehouse.lake import Lake
 from warehouse.ledger import copy_commits
+from warehouse.schema.ops import LoadRecord
 from warehouse.schema.telemetry import GpuSample
 
 HOUR = 3600
@@ -74,6 +75,22 @@ def test_the_minute_of_a_node_landed_with_a_load_of_that_node(home: Path) -> Non
     ingest(house)
     n1, n2 = _collected(house)
     assert n1["landed_at"] < first < n2["landed_at"]
+
+
+def test_equal_names_of_nodes_in_two_clusters_are_told_apart(home: Path) -> None:
+    house = Home(home).prepare()
+    write_segment(house.inbox, "n1", range(0, 120, 10), cluster="c1")
+    ingest(house)
+    between = dt.datetime.now(dt.UTC)
+    time.sleep(0.01)
+    write_segment(house.inbox, "n1", range(0, 60, 10), cluster="c2")
+    write_segment(house.inbox, "n1", range(60, 120, 10), cluster="c2")
+    ingest(house)
+    c1, c2 = sorted(_collected(house), key=lambda row: str(row["cluster"]))
+    assert (c1["cluster"], c1["node"], c2["cluster"], c2["node"]) == ("c1", "n1", "c2", "n1")
+    assert c1["landed_at"] < between < c2["landed_at"]
+    loads = Lake(house.lake).scan(LoadRecord).filter(table_name="telemetry.gpu_samples").collect()
+    assert loads["observed_places"].to_list() == ["c1/n1", "c2/n1"]
 
 
 def test_rows_of_loaded_documents_have_a_landing_time_and_a_lag_too(home: Path) -> None:

@@ -87,6 +87,7 @@ class LoadRecord(SQLModel, table=True):
         "latest of them; committed_at less this is how far ingest lags behind the hardware", sa_type=UTC_TIME
     )
     observed_nodes: str | None = col("nodes whose readings landed, comma separated; null where many or not told")
+    observed_places: str | None = col("the same nodes as cluster/node: two clusters may use one name")
 
 
 class QuarantineRecord(SQLModel, table=True):
