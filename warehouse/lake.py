@@ -31,8 +31,8 @@ from warehouse.watermarks import landed_among, marks_for, marks_of
 
 ATTEMPTS = 20
 # Commit metadata is the ledger until publish copies it; Delta would clean the log after 30 days.
-# Ids of spool segments are forgotten a day after the archive forgets the segments: a thousand nodes make 288,000 a day,
-# every checkpoint holds them all (54 bytes each), and with a million a commit takes half a second.
+# What tells of spool segments is forgotten a day after the archive forgets the segments themselves, counted from when
+# it was last told: every checkpoint holds it (54 bytes a mark), and each round of ingest reads it.
 ID_RETENTION = "interval 8 days"
 CONFIGURATION = {
     "delta.logRetentionDuration": "interval 3650 days",
