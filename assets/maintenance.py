@@ -75,7 +75,7 @@ def tidy(home: Home) -> Kept:
     if lake.exists(GpuSample):
         for day in _days_in_crumbs(lake):
             _compact_day(lake, day, done, most_rows=SMALL_ROWS)
-    _compact_others(lake, done)
+    _compact_others(lake, dt.datetime.now(dt.UTC).date(), done)
     return done
 
 
@@ -84,15 +84,17 @@ def compact(lake: Lake, today: dt.date, done: Kept) -> None:
     if lake.exists(GpuSample):
         for day in _days_in_pieces(lake, today):
             _compact_day(lake, day, done)
-    _compact_others(lake, done)
+    _compact_others(lake, today, done)
 
 
-def _compact_others(lake: Lake, done: Kept) -> None:
+def _compact_others(lake: Lake, today: dt.date, done: Kept) -> None:
+    """Minutes of the day that goes on stay in a file for each hour, so that a roll-up replaces only the newest."""
     for model in tables().values():
         if model is not GpuSample and lake.exists(model):
             table = lake.open(model)
             if len(table.file_uris()) >= MANY_FILES:
-                told = table.optimize.compact()
+                over = [("date", "!=", today.isoformat())] if model is GpuMinute else None
+                told = table.optimize.compact(partition_filters=over)
                 done.files_before += told["numFilesRemoved"]
                 done.files_after += told["numFilesAdded"]
 

@@ -17,14 +17,14 @@ import polars as pl
 from deltalake import DeltaTable
 from sqlmodel import SQLModel
 
-from assets.landing import HOUR_US, MOST_NODES
+from assets.landing import MOST_NODES
 from assets.maintenance import kept_from
-from assets.telemetry_rollup import rollup_both
+from assets.telemetry_rollup import due_from, rollup_both
 from warehouse.ddl import quoted
 from warehouse.faults import fault_point
 from warehouse.home import Home
 from warehouse.lake import Counts, Lake, Load
-from warehouse.schema.declare import lake_schema
+from warehouse.schema.declare import lake_schema, qualified_name
 from warehouse.schema.telemetry import GpuSample
 from warehouse.schema.telemetry_rollups import GpuHour, GpuMinute
 
@@ -38,6 +38,9 @@ SOURCE = "roll-up"
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
 
+# table, the column of its buckets, rows, the first instant and the last hour that they replace
+_Change = tuple[type[SQLModel], str, pl.DataFrame, dt.datetime, int]
+
 
 def roll_up(home: Home, *, load_id: str = "") -> dict[str, int]:
     """Compute every hour touched since the last roll-up; rows written by table."""
@@ -49,7 +52,8 @@ def roll_up(home: Home, *, load_id: str = "") -> dict[str, int]:
         return written
     newest = commits[-1]["version"]
     notes = [c["stats"].get("", {}) for c in commits]
-    hours = sorted({h + d for told in notes for h in told.get("hours", []) for d in (-1, 0, 1)})
+    touched = _touched(notes)
+    hours = sorted({h for hour, since_at in touched.items() for h in (_hour(since_at), hour, hour + 1)})
     nodes = _few(notes)
     load_id = load_id or uuid.uuid4().hex
     edge = kept_from(GpuSample, today())
@@ -57,10 +61,14 @@ def roll_up(home: Home, *, load_id: str = "") -> dict[str, int]:
         first_kept = (edge - EPOCH.date()).days * SPAN_HOURS
         hours = [hour for hour in hours if hour >= first_kept]
     for first, last in (part for span in _spans(hours) for part in _parts(lake, *span, nodes)):
-        minutes, whole = _computed(lake, first, last, nodes)
-        for model, column, rows in ((GpuMinute, "minute_at", minutes), (GpuHour, "hour_at", whole)):
-            _replace(lake, model, rows, _span(column, first, last, nodes), load_id, since)
-            written[f"telemetry.{model.__tablename__}"] += rows.height
+        begin = _minutes_from(touched, first, last)
+        minutes, whole = _computed(lake, first, last, nodes, begin)
+        changes: list[_Change] = [(GpuMinute, "minute_at", minutes, *piece) for piece in _pieces(begin, last)]
+        changes.append((GpuHour, "hour_at", whole, _at(first), last))
+        for model, column, rows, at, end in changes:
+            mine = _within(rows, column, at, end)
+            _replace(lake, model, mine, _span(column, at, end, nodes), load_id, since)
+            written[qualified_name(model)] += mine.height
             fault_point("rollup:minutes-committed")
     _remember(lake, newest, load_id)
     return written
@@ -69,6 +77,38 @@ def roll_up(home: Home, *, load_id: str = "") -> dict[str, int]:
 def today() -> dt.date:
     """The UTC day."""
     return dt.datetime.now(dt.UTC).date()
+
+
+def _touched(notes: Sequence[Mapping[str, Any]]) -> dict[int, dt.datetime]:
+    """Hours that samples came for, each with the first minute that changes by them.
+
+    An hour ends with what its successor makes of the interval between them, so both are due; the one before only
+    where that minute lies in it.
+    """
+    earliest: dict[int, dt.datetime] = {}
+    for note in notes:
+        told = note.get("from_at")
+        for hour in note.get("hours", ()):
+            first = _at(hour) if told is None else max(_at(hour), dt.datetime.fromisoformat(told))
+            earliest[hour] = min(first, earliest.get(hour, first))
+    return {hour: due_from(first) for hour, first in earliest.items()}
+
+
+def _minutes_from(touched: Mapping[int, dt.datetime], first: int, last: int) -> dt.datetime:
+    """The first minute of a span that is due: what came before the span changes it from its beginning."""
+    due = [since_at for hour, since_at in touched.items() if _hour(since_at) <= last and hour + 1 >= first]
+    return max(_at(first), min(due)) if due else _at(first)
+
+
+def _pieces(begin: dt.datetime, last: int) -> Iterator[tuple[dt.datetime, int]]:
+    """Minutes of the newest hour (the last but one: the last is the one that may follow) apart from those before.
+
+    A replaced minute costs its whole file: the hour that every round of an ingest replaces has one of its own.
+    """
+    newest = max(begin, _at(last - 1))
+    if begin < newest:
+        yield begin, last - 2
+    yield newest, last
 
 
 def _few(notes: Sequence[Mapping[str, Any]]) -> Sequence[str] | None:
@@ -89,8 +129,10 @@ def _parts(lake: Lake, first: int, last: int, nodes: Sequence[str] | None) -> It
         yield begin, min(begin + step - 1, last)
 
 
-def _computed(lake: Lake, first: int, last: int, only: Sequence[str] | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Minutes and hours of a span, some nodes at a time, two threads side by side."""
+def _computed(
+    lake: Lake, first: int, last: int, only: Sequence[str] | None, minutes_from: dt.datetime
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Minutes from an instant on and hours of a span, some nodes at a time, two threads side by side."""
     samples = _samples(lake, first, last, only)
     nodes = samples.group_by("node").len().sort("node").collect()
     chunk = pl.col("len").cum_sum() // CHUNK_ROWS
@@ -100,8 +142,8 @@ def _computed(lake: Lake, first: int, last: int, only: Sequence[str] | None) -> 
 
     def one(low: str, high: str) -> tuple[pl.DataFrame, pl.DataFrame]:
         mine = samples.filter(pl.col("node").is_between(pl.lit(low), pl.lit(high)))
-        minutes, hours = rollup_both(mine)
-        return _within(minutes, "minute_at", first, last), _within(hours, "hour_at", first, last)
+        minutes, hours = rollup_both(mine, minutes_from)
+        return _within(minutes, "minute_at", minutes_from, last), _within(hours, "hour_at", _at(first), last)
 
     bounds = list(chunks.select("low", "high").iter_rows())
     with ThreadPoolExecutor(THREADS) as pool:
@@ -144,8 +186,8 @@ def _samples(lake: Lake, first: int, last: int, nodes: Sequence[str] | None) -> 
     return samples if nodes is None else samples.filter(pl.col("node").is_in(nodes))
 
 
-def _within(rows: pl.DataFrame, column: str, first: int, last: int) -> pl.DataFrame:
-    return rows.filter((pl.col(column).dt.epoch("us") // HOUR_US).is_between(first, last))
+def _within(rows: pl.DataFrame, column: str, begin: dt.datetime, last: int) -> pl.DataFrame:
+    return rows.filter(pl.col(column).is_between(begin, _at(last + 1), closed="left"))
 
 
 def _replace(
@@ -160,9 +202,9 @@ def _replace(
     _commit(lake, model, rows, load, where)
 
 
-def _span(column: str, first: int, last: int, nodes: Sequence[str] | None) -> str:
-    """The rows that hours (and nodes) own in a roll-up, as an SQL condition."""
-    begin, end = _at(first), _at(last + 1)
+def _span(column: str, begin: dt.datetime, last: int, nodes: Sequence[str] | None) -> str:
+    """The rows of a roll-up from an instant to the end of an hour (and of nodes), as an SQL condition."""
+    end = _at(last + 1)
     hours = (
         f"date >= '{begin.date()}' and date <= '{end.date()}' and {column} >= '{begin:%Y-%m-%dT%H:%M:%SZ}' "
         f"and {column} < '{end:%Y-%m-%dT%H:%M:%SZ}'"
@@ -186,3 +228,7 @@ def _commit(lake: Lake, model: type[SQLModel], rows: pl.DataFrame, load: Load, w
 
 def _at(hour: int) -> dt.datetime:
     return EPOCH + hour * HOUR
+
+
+def _hour(at: dt.datetime) -> int:
+    return (at - EPOCH) // HOUR

@@ -88,10 +88,25 @@ def hours_due(samples: pl.DataFrame) -> list[dt.datetime]:
     return [dt.datetime.fromtimestamp(h * 3600, tz=dt.UTC) for h in around]
 
 
-def rollup_both(samples: pl.LazyFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Minutes and hours of the same samples, read and ordered once."""
+def rollup_both(samples: pl.LazyFrame, minutes_from: dt.datetime | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Minutes (right from `minutes_from` on, a full minute) and hours of the same samples, read and ordered once."""
     read = _read(samples)
-    return _rolled(read, MINUTE_US, "minute_at", GpuMinute), _rolled(read, HOUR_US, "hour_at", GpuHour)
+    near = read if minutes_from is None else _from(read, minutes_from - dt.timedelta(hours=1))
+    return _rolled(near, MINUTE_US, "minute_at", GpuMinute), _rolled(read, HOUR_US, "hour_at", GpuHour)
+
+
+def _from(read: pl.DataFrame, begin: dt.datetime) -> pl.DataFrame:
+    """The ordered samples from an instant on; GPUs are numbered anew, for some may have none."""
+    return read.filter(pl.col("sampled_at") >= begin).with_columns(pl.col("@gpu").rle_id())
+
+
+def due_from(first: dt.datetime) -> dt.datetime:
+    """The first minute that changes when the earliest new sample is this one.
+
+    It may be the other end of a covered interval, and say that the interval before that one is no gap.
+    """
+    reach = dt.timedelta(microseconds=2 * LONGEST_COVERED_US)
+    return (first - reach).replace(second=0, microsecond=0)
 
 
 def _read(samples: pl.LazyFrame) -> pl.DataFrame:
