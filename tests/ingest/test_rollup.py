@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 from assets import landing, rollup
 from assets.ingest import ingest
 from assets.landing import few_nodes, hours_of
+from assets.maintenance import maintain
 from assets.rollup import roll_up
 from assets.telemetry_rollup import rollup_hours, rollup_minutes
 from tests.ingest.segments import write_segment
@@ -141,3 +142,21 @@ def test_a_round_in_the_middle_of_an_hour_writes_no_more_minutes_than_changed(tm
     assert newest == {"telemetry.gpu_minutes": 10 + 1, "telemetry.gpu_hours": 1}
     files = pl.DataFrame(Lake(home.lake).open(GpuMinute).get_add_actions(flatten=True))
     assert sorted(files["num_records"].to_list()) == [31, 60, 120]  # the hour that goes on has a file of its own
+
+
+def test_hours_of_minutes_are_merged_when_their_day_is_over(tmp_path: Path) -> None:
+    home, day = home_at(tmp_path), START.date()
+    lake = Lake(home.lake)
+    for hour in range(9):
+        one = {"cluster": "c", "source": "nvml", "is_synthetic": False, "node": "n1", "gpu_uuid": "g", "date": day}
+        row = one | {"minute_at": dt.datetime.combine(day, dt.time(hour), dt.UTC), "sample_count": 6}
+        rows = pl.DataFrame([row], schema={name: lake_schema(GpuMinute)[name] for name in row})
+        whole = rows.select(
+            (pl.col(n) if n in row else pl.lit(None)).cast(kind).alias(n) for n, kind in lake_schema(GpuMinute).items()
+        )
+        lake.commit(GpuMinute, [], lambda *_, whole=whole: (whole, Load("t", "roll-up", Counts(1, 1))))
+    maintain(home, today=day)
+    assert len(lake.open(GpuMinute).file_uris()) == 9
+    maintain(home, today=day + dt.timedelta(days=1))
+    assert len(lake.open(GpuMinute).file_uris()) == 1
+    assert lake.scan(GpuMinute).select(pl.len()).collect().item() == 9
