@@ -32,8 +32,10 @@ ROW_GROUP = 1_000_000
 WRITE_BATCH = 16_384
 PAGE_BYTES = 4 << 20  # of a column in a file: few pages, for each is pressed by itself and read as a whole
 NEVER_REPEATS = ("energy_j",)
+# Arrow's own allocator gives the memory of every file back and asks for it again, and the system clears it each time.
+pa.set_memory_pool(pa.system_memory_pool())
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-SOME = 4096  # rows that tell whether all need to be looked at
+SOME = 1024  # rows that tell whether all need to be looked at
 MANY = 0.25  # different readings a row: above, a dictionary is larger than the readings pressed as they are
 FEW = (  # whole numbers with few values, however many rows: counters and clocks are better off as deltas
     "gpu_index", "memory_total_bytes", "performance_state", "pcie_link_generation", "pcie_link_width",
@@ -103,7 +105,7 @@ def _write(path: Path, body: pl.DataFrame) -> None:
     schema = pa.schema([pa.field(name, c.type, nullable=c.null_count > 0) for name, c in columns.items()])
     kinds = {name: c.type for name, c in columns.items()}
     split = [name for name in kinds if name in NEVER_REPEATS]
-    many = [name for name in kinds if name not in split and _many(body.get_column(name))]
+    many = _many(body)
     whole = [n for n, k in kinds.items() if pa.types.is_timestamp(k) or (pa.types.is_integer(k) and n not in FEW)]
     pq.write_table(
         pa.Table.from_arrays(list(columns.values()), schema=schema),
@@ -126,15 +128,14 @@ def _write(path: Path, body: pl.DataFrame) -> None:
         os.fsync(file.fileno())
 
 
-def _many(column: pl.Series) -> bool:
-    """Does a reading differ in most rows? Its words would then take more room than the numbers for them save."""
-    if not column.dtype.is_float():
-        return False
-    some = column.gather_every(max(1, len(column) // SOME))
-    if some.n_unique() <= len(some) / 2:
-        return False
-    about: int = column.to_frame().select(pl.all().approx_n_unique()).item()
-    return about > len(column) * MANY
+def _many(body: pl.DataFrame) -> list[str]:
+    """Readings that differ in most rows: their words would take more room than the numbers for them save."""
+    step = max(1, body.height // SOME)
+    floats = [name for name, kind in body.schema.items() if kind.is_float() and name not in NEVER_REPEATS]
+    few = body.lazy().select(pl.col(floats).gather_every(step).n_unique()).collect().row(0, named=True)
+    asked = [name for name in floats if few[name] > body.height / step / 2]
+    about = body.lazy().select(pl.col(asked).approx_n_unique()).collect().row(0, named=True) if asked else {}
+    return [name for name in asked if about[name] > body.height * MANY]
 
 
 def _arrow(column: pl.Series) -> pa.Array:
