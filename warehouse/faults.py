@@ -21,6 +21,7 @@ POINTS = (
     "ingest:before-retire",
     "maintenance:rewritten",
     "rollup:minutes-committed",
+    "growth:span-committed",
     "publish:ledger-written",
     "publish:built",
     "publish:swapped",

@@ -80,6 +80,12 @@ def event(tick: int, node: str, code: int = 79) -> tuple[str, dict[str, Any]]:
     return "gpu_event", row | {"event_id": str(code), "code": code}
 
 
+def link(tick: int, node: str, value: int | None = None) -> tuple[str, dict[str, Any]]:
+    """A reading of a link's error counter; it grows by one a second unless a value is given."""
+    row = {"sampled_at": START_US + tick * SECOND_US, "device": f"GPU-{node}-a", "link_kind": "nvlink", "link_index": 0}
+    return "link_counter", row | {"counter": "replay", "value": tick if value is None else value}
+
+
 def samples(home: Home) -> pl.DataFrame:
     """What the lake holds, by GPU and time."""
     return Lake(home.lake).scan(GpuSample).collect().sort("node", "gpu_uuid", "sampled_at")

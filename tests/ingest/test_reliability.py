@@ -20,7 +20,7 @@ from assets import telemetry_files, waiting
 from assets.ingest import ingest
 from assets.rollup import roll_up
 from ingest.killing import hashes, settle, start
-from ingest.segments import START_US, event, reading, samples, write_segment
+from ingest.segments import START_US, event, link, reading, samples, write_segment
 from warehouse.home import Home
 from warehouse.lake import Lake
 from warehouse.ledger import copy_commits
@@ -40,6 +40,7 @@ POINTS = (
     "land:committed#2",
     "ingest:before-retire",
     "rollup:minutes-committed",
+    "growth:span-committed",
     "publish:ledger-written",
     "publish:built",
     "publish:swapped",
@@ -48,10 +49,12 @@ POINTS = (
 
 @pytest.fixture(scope="module")
 def spool(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two segments of each of three nodes, an hour apart, with an event each."""
+    """Two segments of each of three nodes, an hour apart, with an event and a reading of a link each."""
     folder = tmp_path_factory.mktemp("spool")
     return [
-        write_segment(folder, node, range(start, start + 200, 10), records=[event(start + 5, node)])
+        write_segment(
+            folder, node, range(start, start + 200, 10), records=[event(start + 5, node), link(start + 5, node)]
+        )
         for node in NODES
         for start in (0, 3600)
     ]
@@ -65,6 +68,7 @@ def expected(spool: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dic
     told = hashes(home)
     assert told["telemetry.gpu_samples"].startswith("240:")
     assert told["telemetry.gpu_events"].startswith("6:")
+    assert told["telemetry.link_counters"].startswith("6:")
     return told
 
 
