@@ -1,8 +1,7 @@
 """GPU samples as Parquet files inside the lake's folder, before they are committed.
 
-Belongs here: encodings, partition folders, the Delta add actions. Does not belong here: which rows, the gate, the
-commit. Encodings bring a value to less than half a byte: whole numbers and times as deltas; gauges repeat, so a
-dictionary suits them, but for those that hardly do; the energy counter never repeats, and its bytes are split instead.
+Belongs here: files, partition folders, the Delta add actions. Does not belong here: which rows, which encodings
+(`telemetry_encodings.py`), the gate, the commit.
 """
 
 from __future__ import annotations
@@ -25,22 +24,16 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from sqlmodel import SQLModel
 
+from assets.telemetry_encodings import encodings
 from assets.telemetry_known import bounds
 from warehouse.lake import Lake
 
 ROW_GROUP = 1_000_000
 WRITE_BATCH = 16_384
 PAGE_BYTES = 4 << 20  # of a column in a file: few pages, for each is pressed by itself and read as a whole
-NEVER_REPEATS = ("energy_j",)
 # Arrow's own allocator gives the memory of every file back and asks for it again, and the system clears it each time.
 pa.set_memory_pool(pa.system_memory_pool())
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-SOME = 1024  # rows that tell whether all need to be looked at
-MANY = 0.25  # different readings a row: above, a dictionary is larger than the readings pressed as they are
-FEW = (  # whole numbers with few values, however many rows: counters and clocks are better off as deltas
-    "gpu_index", "memory_total_bytes", "performance_state", "pcie_link_generation", "pcie_link_width",
-    "remap_pending", "remap_failed", "retired_pages", "recovery_action",
-)  # fmt: skip
 SOUGHT = ("sampled_at", "cluster", "node", "gpu_uuid")  # columns by which a reader skips row groups
 
 
@@ -103,21 +96,15 @@ def _write(path: Path, body: pl.DataFrame) -> None:
     columns = {name: _arrow(body.get_column(name)) for name in body.columns}
     # A column without nulls is written as required: neither writer nor readers then handle a level for each value.
     schema = pa.schema([pa.field(name, c.type, nullable=c.null_count > 0) for name, c in columns.items()])
-    kinds = {name: c.type for name, c in columns.items()}
-    split = [name for name in kinds if name in NEVER_REPEATS]
-    many = _many(body)
-    whole = [n for n, k in kinds.items() if pa.types.is_timestamp(k) or (pa.types.is_integer(k) and n not in FEW)]
+    chosen = encodings(body)
     pq.write_table(
         pa.Table.from_arrays(list(columns.values()), schema=schema),
         path,
         compression="zstd",
         compression_level=1,
-        use_dictionary=[name for name in kinds if name not in {*split, *whole, *many}],
-        column_encoding={
-            **dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
-            **dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
-        },
-        write_statistics=[name for name in SOUGHT if name in kinds],
+        use_dictionary=chosen.dictionary,
+        column_encoding=dict(chosen.other),
+        write_statistics=[name for name in SOUGHT if name in columns],
         row_group_size=ROW_GROUP,
         write_batch_size=WRITE_BATCH,
         max_rows_per_page=ROW_GROUP,
@@ -126,16 +113,6 @@ def _write(path: Path, body: pl.DataFrame) -> None:
     )
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _many(body: pl.DataFrame) -> list[str]:
-    """Readings that differ in most rows: their words would take more room than the numbers for them save."""
-    step = max(1, body.height // SOME)
-    floats = [name for name, kind in body.schema.items() if kind.is_float() and name not in NEVER_REPEATS]
-    few = body.lazy().select(pl.col(floats).gather_every(step).n_unique()).collect().row(0, named=True)
-    asked = [name for name in floats if few[name] > body.height / step / 2]
-    about = body.lazy().select(pl.col(asked).approx_n_unique()).collect().row(0, named=True) if asked else {}
-    return [name for name in asked if about[name] > body.height * MANY]
 
 
 def _arrow(column: pl.Series) -> pa.Array:
