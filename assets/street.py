@@ -6,6 +6,7 @@ here: a rule about rows (`landing.py`, `warehouse.quality`), fetching, Dagster, 
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,9 @@ from warehouse.schema.declare import lake_schema
 
 PARSE_CHUNK = 400
 MOST_NAMES = 3
+MOST_WORDS = 120
+# What a parser raises at bytes nobody foresaw. A full disk or lack of memory says nothing about a document.
+UNFORESEEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, csv.Error, pl.exceptions.PolarsError)
 
 
 @dataclass(slots=True)
@@ -33,7 +37,7 @@ class StreetReport:
     """What one source's run did.
 
     `problem` says why the source could not be fetched; `skipped` that this is no failure (no network, or nothing
-    configured). `urls` names the documents by payload id and by SHA-256.
+    configured). `barren`: documents that could be read and hold nothing. `urls` names the documents by payload id and by SHA-256.
     """
 
     source: str
@@ -42,6 +46,7 @@ class StreetReport:
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     still_blocked: list[tuple[str, str]] = field(default_factory=list)
     dismissed: list[tuple[str, str]] = field(default_factory=list)
+    barren: list[str] = field(default_factory=list)
     urls: dict[str, str] = field(default_factory=dict)
     problem: str = ""
     skipped: bool = False
@@ -236,12 +241,14 @@ def _land_documents(
     report.urls |= {one: kept.url for kept in documents for one in (kept.payload_id, kept.payload_sha256)}
     for kept in documents:
         try:
-            parsed = source.parse(_payload(archive, kept))
+            parsed = _parsed(source, _payload(archive, kept))
             frames = derive(source.name, parsed.frames, lake)
         except ParseError as error:
             _unreadable(archive, lake, source, kept, _without_name(kept.url, str(error)), report)
             continue
         read.append((kept, Parsed(frames, parsed.rejects)))
+        if not parsed.rejects and not any(frame.height for frame in frames.values()):
+            report.barren.append(kept.url)
     for name in _tables_to_land(source, read):
         parts = [_part(kept, parsed, name, source) for kept, parsed in read]
         if whole and source.landing == "snapshot":
@@ -256,6 +263,17 @@ def _land_documents(
     for kept, _ in read:
         if kept.payload_id not in blocked:
             archive.settle(kept.payload_id, "landed", source.version)
+
+
+def _parsed(source: Source, payload: Payload) -> Parsed:
+    """What the document says. Raises `ParseError` also for damage that its parser did not foresee."""
+    try:
+        return source.parse(payload)
+    except RecursionError:
+        raise ParseError("it is nested deeper than any real one; fetch it again") from None
+    except UNFORESEEN as error:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())[:MOST_WORDS]}"
+        raise ParseError(f"its parser did not foresee this ({what}); damaged? keep the file and report it") from error
 
 
 def _tables_to_land(source: Source, read: Sequence[tuple[Kept, Parsed]]) -> list[str]:

@@ -22,7 +22,10 @@ _PAGES = (
     "https://raw.githubusercontent.com/AI-Hypercomputer/maxtext/main/src/maxtext/configs/tpu/v5e/README.md",
     "https://raw.githubusercontent.com/AI-Hypercomputer/maxtext/main/src/maxtext/configs/tpu/v5p/README.md",
 )
-_FOUNDRY_COLUMNS = ("Model", "SeqLen (T)", "# GPUs", "GPU", "MFU", "HFU", "Throughput (T/s)", "Precision", "NumParams")
+_FOUNDRY_COLUMNS = (
+    "Model", "SeqLen (T)", "# GPUs", "GPU", "MFU", "HFU", "Throughput (T/s)", "Precision", "NumParams", "GlobalBatchSize",
+    "MicroBatchSize", "Sharding Strategy", "Activation Checkpointing",
+)  # fmt: skip
 _TPU = {"v5e": "google-tpu-v5e-16gb", "v5p": "google-tpu-v5p-95gb"}
 
 

@@ -89,6 +89,8 @@ class TaiwanRevenue:
             raise ParseError(f"{name}: not JSON, or cut short at character {error.pos}; fetch it again") from error
         if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
             raise ParseError(f"{name}: a JSON list of companies was due")
+        if not rows:
+            raise ParseError(f"{name}: the list of companies is empty; fetch it again")
         wanted = [r for r in rows if str(r.get(CODE, "")).strip() in WATCHED]
         found: list[dict[str, Any]] = []
         rejects: list[Reject] = []

@@ -11,6 +11,7 @@ from pipelines.commands.options import home_option
 
 MOST_RULES = 3
 SHOWN = 200
+EVENTS = ("telemetry.gpu_events",)
 QUARANTINE = "ops.quarantine holds each row"
 
 
@@ -40,7 +41,10 @@ def command(
     more: tuple[str, ...],
     home_path: str | None,
 ) -> int:
-    """Load PATHs (files or folders) as SOURCE, then publish. Loading the same file again changes nothing."""
+    """Load PATHs (files or folders) as SOURCE, then publish. Loading the same file again changes nothing.
+
+    Exits 1 if nothing landed and nothing was there already, 2 for a wrong call.
+    """
     from assets.price_tables import refresh_prices
     from assets.publish import publish_home
     from assets.reference import ensure_reference
@@ -76,7 +80,9 @@ def command(
     _show(report, paths)
     refused = sum(one.counts.rejected for one in report.landed)
     # A document that another process landed meanwhile reads nothing here, and is no failure.
-    idle = report.failed or refused or report.dismissed
+    # A log without an event is good news, any other document without a row is none.
+    barren = report.barren and tuple(source.tables) != EVENTS
+    idle = report.failed or refused or report.dismissed or barren
     nothing = not report.rows_landed and not report.rows_known and idle
     return 1 if nothing else 0
 
@@ -96,7 +102,7 @@ def _told(documents: int, paths: tuple[Path, ...]) -> str:
 
 
 def _show(report: object, paths: tuple[Path, ...]) -> None:
-    from assets.street import StreetReport
+    from assets.street import StreetReport, named
     from pipelines.lines import complain, short
 
     assert isinstance(report, StreetReport)  # noqa: S101 - narrows the type for the checker
@@ -114,7 +120,9 @@ def _show(report: object, paths: tuple[Path, ...]) -> None:
             click.echo(f"    and by {len(one.refusals) - MOST_RULES} more rules; {QUARANTINE}")
     for line in report.complaints():
         complain(line)
-    if not report.landed and not report.unreadable and not report.still_blocked and not report.dismissed:
+    if report.barren:
+        click.echo(f"  no row in {named(report.barren)}: nothing that {report.source} knows")
+    elif not report.landed and not report.unreadable and not report.still_blocked and not report.dismissed:
         click.echo("  everything in them was already there")
     elif not any(one.counts.read for one in report.landed) and not any(report.complaints()):
-        click.echo("  no new row: they hold none for this source, or another process landed them meanwhile")
+        click.echo("  no new row: another process landed them meanwhile")

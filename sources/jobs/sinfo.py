@@ -29,7 +29,7 @@ def node_state_rows(body: str, meta: Mapping[str, str], retrieved_at: dt.datetim
     node, state = next(n for n in ("HOSTNAMES", "NODELIST", "NODE_ADDR") if n in names), _last(names, "STATE")
     columns = {"node": names.index(node), "state": state, "reason": _at(names, "REASON"), "by": _last(names, "USER")}
     columns["since"] = _at(names, "TIMESTAMP")
-    cut = pl.DataFrame({"line": lines[1:]}).select(
+    cut = pl.DataFrame({"line": lines[1:]}, schema={"line": pl.String}).select(
         (
             pl.col("line").str.split("|").list.get(place, null_on_oob=True).str.strip_chars()
             if place is not None

@@ -36,11 +36,14 @@ def rows_of(payload: Payload, needed: tuple[str, ...]) -> Iterator[tuple[int, di
     if text.lstrip()[:1] in "<{[":
         raise ParseError(f"{name}: this is no CSV file")
     reader = csv.DictReader(io.StringIO(text))
-    missing = [n for n in needed if n not in (reader.fieldnames or [])]
-    if missing:
-        raise ParseError(f"{name}: column {missing[0]!r} is missing; the header must name {', '.join(needed)}")
-    for row in reader:
-        yield reader.line_num, {k: (v or "").strip() for k, v in row.items() if isinstance(k, str)}
+    try:
+        missing = [n for n in needed if n not in (reader.fieldnames or [])]
+        if missing:
+            raise ParseError(f"{name}: column {missing[0]!r} is missing; the header must name {', '.join(needed)}")
+        for row in reader:
+            yield reader.line_num, {k: (v or "").strip() for k, v in row.items() if isinstance(k, str)}
+    except csv.Error as error:
+        raise ParseError(f"{name}: this is no CSV file, or a damaged one: {error}") from None
 
 
 def only_columns(body: bytes, kept: tuple[str, ...]) -> bytes:

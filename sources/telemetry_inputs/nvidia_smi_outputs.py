@@ -45,7 +45,7 @@ def read_csv(text: str) -> tuple[pl.DataFrame, list[Reject]]:
     """Rows of `--query-gpu=… --format=csv`, with or without units. Raises `ParseError` without its header line."""
     lines = pl.DataFrame({"raw": text.split("\n")}).with_row_index("line", offset=1)
     lines = lines.with_columns(pl.col("raw").str.strip_chars()).filter(pl.col("raw") != "")
-    header = [re.sub(r"\s*\[.*\]$", "", name).strip() for name in lines["raw"][0].split(",")]
+    header = [name.partition("[")[0].strip() for name in lines["raw"][0].split(",")]
     known = {part for _, choices in spellings("csv") for choice in choices for part in choice}
     if not known & set(header):
         raise ParseError(

@@ -96,6 +96,8 @@ def _of_json(text: str, rejects: list[Reject]) -> Iterator[Entry]:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise ParseError(f"the JSON is cut or broken at line {error.lineno}; take the capture again") from None
+    if isinstance(document, list) and not all(isinstance(entry, dict) for entry in document):
+        raise ParseError("this is none of ethtool -S, rdma -j and nicctl -j")
     if isinstance(document, list):
         for entry in document:
             yield from _counted(entry.get("ifname"), entry.get("port"), entry, rejects)

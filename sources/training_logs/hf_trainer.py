@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from sources.base import ParseError
 from sources.training_logs.reading import Reading
 
 _PRINTED = re.compile(r"\{'loss': '?[^{}]*'epoch': '?[\d.]+'?[^{}]*\}")
@@ -33,7 +34,10 @@ class HfTrainer:
     def read(self, text: str) -> Reading:
         """One step for each report. A printed report before any progress bar names no step and is refused."""
         if text.lstrip().startswith("{") and '"log_history"' in text:
-            return _state(json.loads(text))
+            try:
+                return _state(json.loads(text))
+            except ValueError as error:
+                raise ParseError(f"the trainer's state is cut or broken ({error}); copy it again") from None
         if '{"current_steps"' in text:
             return _factory(text)
         return _printed(text)

@@ -153,7 +153,7 @@ def test_a_document_without_rows_says_so(almanac: Console, home: Path, tmp_path:
     answer = almanac(
         "load", "gpu-prices/oracle", tmp_path / "shapes.json", "--observed-at", "2026-09-01", "--home", home
     )
-    assert "no new row" in answer.out
+    assert (answer.code, "no row in file:shapes.json" in answer.out) == (1, True)
 
 
 def test_a_step_that_fails_is_told_in_our_own_words() -> None:
