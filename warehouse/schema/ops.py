@@ -141,6 +141,7 @@ class QualityResult(SQLModel, table=True):
         "Outcome of every expectation on every gated batch. Grain: one expectation of one batch. "
         "Key: load_id, table_name, stream, expectation.",
         kind="ledger",
+        publish_as="view",
     )
 
     load_id: str = col("load whose batch was examined", key=True)
