@@ -255,9 +255,15 @@ def _range_rules(frame: pl.DataFrame) -> list[Rule]:
         rules += [
             (name, pl.col(name) > POWER_PLAUSIBLE_OVER_LIMIT * limit, "implausible")
             for name in ("power_w", "power_instant_w")
-            if name in frame.columns
+            if name in frame.columns and _exceeds(frame, name, POWER_PLAUSIBLE_OVER_LIMIT)
         ]
     return rules
+
+
+def _exceeds(frame: pl.DataFrame, power: str, ratio: float) -> bool:
+    """May any reading lie above the limit that stands for it? Not where the highest is below the lowest limit's."""
+    highest, lowest = frame.select(pl.col(power).max(), pl.col("power_limit_w").min()).row(0)
+    return highest is not None and lowest is not None and highest > ratio * lowest
 
 
 def _refused(frame: pl.DataFrame, rules: Sequence[Rule], as_read: pl.DataFrame) -> list[Refusal]:
@@ -284,9 +290,9 @@ def _reasons(frame: pl.DataFrame, refused: Sequence[Refusal]) -> pl.DataFrame:
     for column, reason, where, values in refused:
         bad = (
             frame.select("cluster", "node", "source", "is_synthetic", "gpu_uuid", "sampled_at", "@gpu")
-            .with_columns(values.cast(pl.String).alias("raw_value"))
             .with_row_index("@row")
             .filter(where)
+            .with_columns(values.filter(where).cast(pl.String).alias("raw_value"))
         )
         run = (pl.col("@row").cast(pl.Int64) - pl.int_range(pl.len())).alias("@run")
         spans.append(
