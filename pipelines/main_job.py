@@ -34,16 +34,20 @@ class Outcome:
         return bool(self.failures) or any(r.failed for r in self.reports)
 
     def complaints(self) -> Iterator[str]:
-        """One line for each thing that went wrong, then for each source that was skipped."""
+        """One line for each thing that went wrong."""
         yield from self.failures
-        skipped: dict[str, list[str]] = {}
+        for report in self.reports:
+            if not report.skipped:
+                yield from report.complaints()
+
+    def skipped(self) -> Iterator[str]:
+        """One line for each cause by which sources were not asked: the cause first, then whom it concerns."""
+        found: dict[str, list[str]] = {}
         for report in self.reports:
             if report.skipped:
-                skipped.setdefault(_kind(report.problem), []).append(report.source)
-            else:
-                yield from report.complaints()
-        for why, names in skipped.items():
-            yield f"not fetched: {', '.join(sorted(names))}: {why}"
+                found.setdefault(_kind(report.problem), []).append(report.source)
+        for why, names in found.items():
+            yield f"not fetched: {why}: {', '.join(sorted(names))}"
 
     def summary(self) -> Iterator[str]:
         """What landed and where to look."""
@@ -120,6 +124,8 @@ def instance_ref(home: Home) -> Any:
 
 def _cause(event: Any) -> str:
     error = event.step_failure_data.error
+    if error.cls_name == "DagsterExecutionInterruptedError":
+        return "interrupted; what has landed stays, run it again for the rest"
     # A message of our own says where and what to do; what lies beneath it does not.
     while error.cause and error.cls_name != "WarehouseError":
         error = error.cause

@@ -25,10 +25,14 @@ MOST_AT_ONCE = 64 << 20  # answers that land together; the next ones are asked f
 @click.argument("url", metavar="URL")
 @click.option("--from", "start_text", required=True, help="First instant (ISO 8601, UTC if no zone).")
 @click.option("--to", "end_text", help="First instant no longer wanted [default: now].")
-@click.option("--step", "step_s", type=click.IntRange(1, 3600), default=60, show_default=True, help="Seconds a point.")
-@click.option("--chunk", "chunk_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds a query.")
+@click.option(
+    "--step", "step_s", type=click.IntRange(1, 3600), default=60, show_default=True, help="Seconds between points."
+)
+@click.option(
+    "--chunk", "chunk_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds that one query spans."
+)
 @click.option("--metrics", help="Names to ask for, a regular expression [default: all known GPU metrics].")
-@click.option("--cluster", envvar="ALMANAC_CLUSTER", help="Cluster of series that name none.")
+@click.option("--cluster", envvar="ALMANAC_CLUSTER", help="Cluster of series that name none [env ALMANAC_CLUSTER].")
 @click.option("--again", is_flag=True, help="Ask also for chunks whose answer is in the archive.")
 @home_option
 def command(

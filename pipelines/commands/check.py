@@ -13,7 +13,10 @@ from pipelines.commands.options import home_option
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write the results as JUnit XML.")
 @home_option
 def command(junit: Path | None, home_path: str | None) -> int:
-    """Validate every published table and report batches that were blocked. Exits 1 when a critical rule is broken."""
+    """Validate every published table, and see whether the newest document or batch of each source could be landed.
+
+    Exits 1 when a critical rule is broken or the newest one was refused; warnings leave it at 0.
+    """
     from pipelines.lines import short
     from pipelines.progress import told
     from warehouse.home import Home

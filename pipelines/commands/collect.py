@@ -24,16 +24,32 @@ RESTART = 75  # EX_TEMPFAIL: the supervisor should start a new process
 @click.option(
     "--spool", "spool_dir", type=click.Path(path_type=Path, file_okay=False), help="Spool folder [default HOME/spool]."
 )
-@click.option("--interval", "interval_s", type=click.FloatRange(0.2, 3600), default=10.0, help="Seconds between ticks.")
-@click.option("--duration", "duration_s", type=click.FloatRange(min=0), help="Stop after so many seconds.")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(0.2, 3600),
+    default=10.0,
+    show_default=True,
+    help="Seconds between ticks.",
+)
+@click.option(
+    "--duration", "duration_s", type=click.FloatRange(min=0), help="Stop after so many seconds [default: go on]."
+)
 @click.option("--once", is_flag=True, help="Read every GPU once and stop.")
-@click.option("--cluster", envvar="ALMANAC_CLUSTER", default="local", help="Name of the cluster [env ALMANAC_CLUSTER].")
+@click.option(
+    "--cluster",
+    envvar="ALMANAC_CLUSTER",
+    default="local",
+    show_default=True,
+    help="Name of the cluster [env ALMANAC_CLUSTER].",
+)
 @click.option("--node", envvar="ALMANAC_NODE", default="", help="Name of this node [env ALMANAC_NODE, else host name].")
 @click.option(
     "--hang-after",
     "hang_s",
     type=click.FloatRange(1, 3600),
     default=30.0,
+    show_default=True,
     help="Give up when a driver call has not come back after so many seconds.",
 )
 @home_option
@@ -49,8 +65,8 @@ def command(
 ) -> int:
     """Record this machine's GPUs into a spool until stopped; SIGTERM and SIGINT seal what was written.
 
-    Exits 75 when only a new process helps: a hung driver call, an exchanged driver. Let systemd or Kubernetes
-    start it again.
+    Exits 1 when no GPU answered, 75 when only a new process helps: a hung driver call, an exchanged driver. Let
+    systemd or Kubernetes start it again.
     """
     from sources.telemetry.agent import DriverReplacedError, HungDriverError, NoGpusError, collect
 

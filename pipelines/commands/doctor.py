@@ -11,7 +11,10 @@ from pipelines.commands.options import home_option
 @click.option("--fingerprint", is_flag=True, help="Print the content hash of every published table instead.")
 @home_option
 def command(fingerprint: bool, home_path: str | None) -> int:
-    """Check packages, disk, GPUs, contact, sources and the published file. Exits 1 when something must be done."""
+    """Check packages, home, disk, lake, quarantine, published file, contact, sources and GPUs; mend nothing.
+
+    Exits 1 when something must be done.
+    """
     from pipelines.diagnosis import diagnose
     from warehouse.home import Home
 

@@ -10,8 +10,22 @@ from pipelines.commands.options import home_option
 
 
 @click.command("export")
-@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path("almanac-export"))
-@click.option("--format", "form", type=click.Choice(["duckdb", "parquet", "csv", "xlsx"]), default="duckdb")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("almanac-export"),
+    show_default=True,
+    help="Folder to write into; what an export wrote there before is replaced.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["duckdb", "parquet", "csv", "xlsx"]),
+    default="duckdb",
+    show_default=True,
+    help="One file, a file for each table, or one workbook.",
+)
 @click.option("--all", "everything", is_flag=True, help="Include sources whose licence forbids giving rows to others.")
 @click.option("--overwrite", is_flag=True, help="Replace also files of the same name that no export wrote.")
 @home_option

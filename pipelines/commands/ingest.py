@@ -24,9 +24,16 @@ if TYPE_CHECKING:
     help="Folder with sealed segments; repeat for several [default: spool/ and inbox/ of the home].",
 )
 @click.option(
-    "--from", "places", multiple=True, help="Bring segments home from here first: folder, s3://, gs://, az://."
+    "--from",
+    "places",
+    multiple=True,
+    help="Bring segments home from here first: a folder and those below it, s3://, gs://, az://; repeat for several.",
 )
-@click.option("--accept", is_flag=True, help="Land also batches held back because they differ from the one before.")
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Land also what is held back because it differs from the batch before, or because a node's clock was wrong.",
+)
 @click.option("--follow", is_flag=True, help="Go on until SIGINT or SIGTERM; `dagster dev` shows what landed.")
 @click.option(
     "--every",

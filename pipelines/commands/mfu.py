@@ -63,7 +63,7 @@ class WrongInputError(click.ClickException):
 @click.option("--active-params", type=COUNT, help="Parameters one token uses (mixture of experts).")
 @click.option("--embedding-params", type=COUNT, help="Input embedding, taken off: a look-up does no matmul.")
 @click.option("--trainable-params", type=COUNT, help="Parameters with gradients, when the rest is frozen (LoRA).")
-@click.option("--layers", type=click.IntRange(1))
+@click.option("--layers", type=click.IntRange(1), help="Transformer layers.")
 @click.option("--hidden", type=click.IntRange(1), help="Model width.")
 @click.option("--heads", type=click.IntRange(1), help="Query heads; without it attention is as wide as the model.")
 @click.option("--head-dim", type=float, help="Width of a query-key head [default: hidden / heads].")
@@ -71,31 +71,51 @@ class WrongInputError(click.ClickException):
 @click.option("--kv-heads", type=click.IntRange(1), help="Key-value heads (grouped-query attention).")
 @click.option("--ffn", "ffn_hidden", type=click.IntRange(1), help="Inner width of the MLP, of one expert.")
 @click.option("--gated", "is_gated_mlp", is_flag=True, help="The MLP has three matrices (SwiGLU).")
-@click.option("--vocab", type=click.IntRange(1))
+@click.option("--vocab", type=click.IntRange(1), help="Size of the vocabulary.")
 @click.option("--tied", "is_tied_embedding", is_flag=True, help="Input and output embedding are one matrix.")
-@click.option("--experts", type=click.IntRange(1))
-@click.option("--experts-per-token", type=click.IntRange(1))
-@click.option("--shared-experts", type=click.IntRange(0))
-@click.option("--seq-len", type=click.IntRange(1))
+@click.option("--experts", type=click.IntRange(1), help="Experts of a layer (mixture of experts).")
+@click.option("--experts-per-token", type=click.IntRange(1), help="Experts that a token is sent to.")
+@click.option("--shared-experts", type=click.IntRange(0), help="Experts that every token passes.")
+@click.option("--seq-len", type=click.IntRange(1), help="Tokens of a sequence.")
 @click.option("--window", "attention_window", type=click.IntRange(1), help="Sliding-window attention.")
 @click.option("--causal/--full", "is_causal", default=None, help="Count attention by half, or in full [default: full].")
-@click.option("--formula", type=click.Choice(FORMULAS), default="palm", show_default=True)
-@click.option("--recompute", type=click.Choice(("none", "selective", "full")), default="none", show_default=True)
+@click.option(
+    "--formula", type=click.Choice(FORMULAS), default="palm", show_default=True, help="How model FLOPs are counted."
+)
+@click.option(
+    "--recompute",
+    type=click.Choice(("none", "selective", "full")),
+    default="none",
+    show_default=True,
+    help="What the backward pass computes again: counts for HFU only.",
+)
 @click.option("--flops-per-token", type=COUNT, help="Use this figure instead of a formula.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Shape from a TOML file.")
 @click.option("--tokens", type=COUNT, required=True, help="Tokens trained in --seconds by all accelerators.")
-@click.option("--seconds", type=COUNT, required=True)
+@click.option("--seconds", type=COUNT, required=True, help="Seconds that --tokens took.")
 @click.option("--accelerators", type=COUNT, required=True, help="How many took part.")
 @click.option("--accelerator", help="Id in ref.accelerators, like nvidia-h100-sxm5-80gb.")
-@click.option("--precision", type=click.Choice(tuple(PEAK_COLUMNS)), default="bf16", show_default=True)
+@click.option(
+    "--precision",
+    type=click.Choice(tuple(PEAK_COLUMNS)),
+    default="bf16",
+    show_default=True,
+    help="Which dense peak to divide by.",
+)
 @click.option("--peak-tflops", type=COUNT, help="Dense peak to divide by, in place of the table's.")
 @click.option("--published", type=float, help="Published figure in percent: say whether it follows from these inputs.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object in place of the lines.")
+@click.option(
+    "--home",
+    expose_value=False,
+    envvar="ALMANAC_HOME",
+    help="Taken as by every command; nothing of it is read, peaks come with the program.",
+)
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
     """Compute MFU (and HFU, with --recompute) and print the arithmetic line by line.
 
-    Peaks are dense only and come from ref.accelerators. Exit 1: the figure is above 100 %, which cannot be, so an
+    Peaks are dense only and come from the curated table that also fills ref.accelerators. Exit 1: the figure is above 100 %, which cannot be, so an
     input is wrong. Exit 2: an input is missing or the peak is unknown.
     """
     try:

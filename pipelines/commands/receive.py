@@ -27,8 +27,21 @@ MOST_PORT = 65_535
 
 @click.command("receive")
 @click.option("--listen", default="127.0.0.1:9201", show_default=True, help="Address and port to listen on.")
-@click.option("--cluster", envvar="ALMANAC_CLUSTER", default="unknown", help="Cluster of series that name none.")
-@click.option("--settle", "settle_s", type=click.FloatRange(0, 3600), default=60.0, help="Seconds an instant waits.")
+@click.option(
+    "--cluster",
+    envvar="ALMANAC_CLUSTER",
+    default="unknown",
+    show_default=True,
+    help="Cluster of series that name none [env ALMANAC_CLUSTER].",
+)
+@click.option(
+    "--settle",
+    "settle_s",
+    type=click.FloatRange(0, 3600),
+    default=60.0,
+    show_default=True,
+    help="Seconds without news after which what was measured at one instant becomes rows.",
+)
 @home_option
 def command(listen: str, cluster: str, settle_s: float, home_path: str | None) -> int:
     """Take Prometheus remote write (1.0) until stopped; answers 204 once a request is on the disk.

@@ -8,7 +8,7 @@ from pipelines.commands.options import home_option
 
 
 @click.command("report")
-@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True)
+@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the page.")
 @click.option("--open", "show", is_flag=True, help="Open it in the browser.")
 @home_option
 def command(lang: str, show: bool, home_path: str | None) -> int:

@@ -10,7 +10,14 @@ from pipelines.commands.options import home_option
 
 
 @click.command("sources")
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="json names more.",
+)
 @home_option
 def command(form: str, home_path: str | None) -> int:
     """List every source with cadence, licence, terms, whether it is on, and when it last landed."""

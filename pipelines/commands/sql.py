@@ -12,7 +12,14 @@ from pipelines.commands.options import home_option
 
 @click.command("sql")
 @click.argument("query", required=False)
-@click.option("--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json", "parquet"]),
+    default="table",
+    show_default=True,
+    help="parquet needs --out.",
+)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of to the screen.")
 @home_option
 def command(query: str | None, form: str, out: Path | None, home_path: str | None) -> int:

@@ -33,9 +33,9 @@ _STRAGGLER = re.compile(
     help="mixed: jobs, failures, stragglers and decaying links drawn from published figures; demo: the fixed days "
     "that a first run shows.",
 )
-@click.option("--nodes", type=click.IntRange(1, 4096), default=4, show_default=True)
+@click.option("--nodes", type=click.IntRange(1, 4096), default=4, show_default=True, help="Nodes of the cluster.")
 @click.option("--gpus", type=click.IntRange(1, 16), default=8, show_default=True, help="GPUs of a node.")
-@click.option("--hours", type=click.FloatRange(0.1, 24 * 366), default=24.0, show_default=True)
+@click.option("--hours", type=click.FloatRange(0.1, 24 * 366), default=24.0, show_default=True, help="Hours it runs.")
 @click.option(
     "--interval", "interval_s", type=click.FloatRange(1, 300), default=60.0, show_default=True, help="Seconds between samples."
 )  # fmt: skip

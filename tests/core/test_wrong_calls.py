@@ -37,6 +37,8 @@ from tests.core.test_bad_input import one_line
         (["check", "--junit", "gone/x.xml"], "run `almanac run` first"),
         (["export", "--to", "out"], "run `almanac run` first"),
         (["dismiss", "abc", "--reason", "x"], "run `almanac run` first"),
+        (["synthetic", "--straggler", "nonsense"], "--straggler"),
+        (["synthetic", "--hours", "0"], "--hours"),
         (["run", "--telemetry", "none", "left over"], "unexpected extra argument"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -45,6 +47,7 @@ def test_a_wrong_call_makes_nothing(
     almanac: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ALMANAC_HOME", raising=False)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         answer = almanac(*(a.format(here=tmp_path, taken=port) for a in arguments))
@@ -57,6 +60,7 @@ def test_a_server_that_does_not_answer_leaves_no_home(
     almanac: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ALMANAC_HOME", raising=False)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     answer = almanac("backfill", f"http://127.0.0.1:{port}", "--from", "2026-11-30", "--to", "2026-11-30T00:10")
