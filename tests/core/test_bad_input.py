@@ -161,6 +161,8 @@ def test_a_step_that_fails_is_told_in_our_own_words() -> None:
     ours = SimpleNamespace(message="move that folder away", cls_name="WarehouseError", cause=beneath)
     step = SimpleNamespace(message="an op failed", cls_name="DagsterExecutionStepExecutionError", cause=ours)
     assert _cause(SimpleNamespace(step_failure_data=SimpleNamespace(error=step))) == "move that folder away"
+    stopped = SimpleNamespace(message="…Error", cls_name="DagsterExecutionInterruptedError", cause=None)
+    assert _cause(SimpleNamespace(step_failure_data=SimpleNamespace(error=stopped))).startswith("interrupted; what has")
 
 
 def test_a_published_file_of_another_version(almanac: Console, home: Path) -> None:
