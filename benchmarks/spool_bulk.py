@@ -30,6 +30,7 @@ from sources.telemetry.spool_format import (
     RECORD,
     SAMPLES,
     SYNC,
+    VERSION,
     Seal,
     Slot,
     frame,
@@ -121,7 +122,7 @@ def _segment(plan: Plan, node: int, rows: np.ndarray[Any, Any], *, links: bool) 
     slots = [list(Slot(plan.gpu_uuid(node, gpu), gpu, None, ACCELERATOR)) for gpu in range(plan.gpus)]
     header = header_payload(
         {
-            "version": 1,
+            "version": VERSION,
             "segment_id": f"bulk-{node:05d}-00000000",
             "segment_number": 0,
             "stream_id": f"bulk-{node:05d}",
@@ -138,8 +139,10 @@ def _segment(plan: Plan, node: int, rows: np.ndarray[Any, Any], *, links: bool) 
     count, gpus = rows.shape
     length = gpus * rows.dtype.itemsize
     first, last = int(rows["t"][0, 0]), int(rows["t"][-1, 0])
-    frames = np.zeros(count, [("head", f"V{HEAD.size}"), ("crc", "<u4"), ("rows", rows.dtype, (gpus,))])
-    frames["rows"] = rows
+    fields = [(name, kind, (gpus,)) for name, (kind, *_) in (rows.dtype.fields or {}).items()]
+    frames = np.zeros(count, [("head", f"V{HEAD.size}"), ("crc", "<u4"), *fields])
+    for name, *_ in fields:
+        frames[name] = rows[name]
     view = memoryview(frames.view(np.uint8)).cast("B")
     size = FRAME_BYTES + length
     for i in range(count):

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
@@ -24,10 +24,12 @@ from sources.telemetry.segment_rows import (
     FormatError,
     Header,
     Rows,
+    block_of,
     header_of,
     later_format,
     row_type_of,
     samples_frame,
+    samples_in,
 )
 from sources.telemetry.spool_format import (
     CLEAN,
@@ -87,7 +89,7 @@ class Batch:
 
 @dataclass(slots=True)
 class _Raw:
-    """A segment's parts before they become tables; `rows` are views over its bytes, shaped frames by rows."""
+    """A segment's parts before they become tables; `rows` are views over its bytes."""
 
     header: Header | None = None
     refusal: FormatError | None = None
@@ -150,7 +152,7 @@ def read_segments(bodies: Iterable[tuple[str, bytes | Path]], rooms: Rooms | Non
             continue
         ids.append(raw.header.segment_id)
         waiting[raw.header.columns].append((raw.header, raw.rows))
-        rows += sum(block.size for block in raw.rows)
+        rows += sum(samples_in(block) for block in raw.rows)
         if raw.records:
             told.append(Told(raw.header, raw.records, raw.damage))
         if rows >= _FLUSH_ROWS:
@@ -208,7 +210,7 @@ def _trusted(body: Body, end: int) -> _Raw:
             raw.damage.append(Damage(at, FRAME_BYTES + length, "samples that do not fit the header's columns"))
         elif kind == SAMPLES and rows:
             count = _run(body, at, end, FRAME_BYTES + length)
-            raw.rows.append(_block(body, at, count, rows, row_type))
+            raw.rows.append(block_of(body, cast("Header", raw.header), at, count, rows))
             at += count * (FRAME_BYTES + length)
             continue
         if kind == RECORD:
@@ -257,14 +259,15 @@ def _distrusted(body: Body, seal: Seal | None, *, holds: bool) -> _Raw:
         return raw
     if not _add_header(raw, body, header.start, header.begin, header.end):
         return raw
-    row_type = row_type_of(cast("Header", raw.header).columns)
+    told = cast("Header", raw.header)
+    row_type = row_type_of(told.columns)
     for item in frames:
         if item.kind == RECORD:
             raw.records.append((item.start, bytes(body[item.begin : item.end])))
     raw.damage.extend(_unknown(f.start, f.kind, f.end) for f in frames if f.kind not in KINDS)
     fitting = (f for f in frames if f.kind == SAMPLES and f.rows and f.end - f.begin == f.rows * row_type.itemsize)
     for first, count in _neighbours(fitting):
-        raw.rows.append(_block(body, first.start, count, first.rows, row_type))
+        raw.rows.append(block_of(body, told, first.start, count, first.rows))
     return raw
 
 
@@ -282,12 +285,6 @@ def _neighbours(frames: Iterable[Frame]) -> Iterator[tuple[Frame, int]]:
         end = item.end
     if first is not None:
         yield first, count
-
-
-def _block(body: Body, at: int, count: int, rows: int, row_type: np.dtype[Any]) -> Rows:
-    """`count` frames of `rows` samples each from `at` on, as a view shaped frames by rows."""
-    frames = np.dtype([("head", f"V{FRAME_BYTES}"), ("rows", row_type, (rows,))])
-    return cast("Rows", np.frombuffer(body, frames, count, at)["rows"])
 
 
 def _add_header(raw: _Raw, body: Body, start: int, begin: int, end: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sources.base import AlmanacError
 from sources.telemetry.rooms import Rooms
-from sources.telemetry.spool_format import VERSION, Column, Slot, row_format
+from sources.telemetry.spool_format import BY_ROW, FRAME_BYTES, VERSION, Body, Column, Slot, row_format
 
 Rows = np.ndarray[Any, np.dtype[Any]]
 _CACHED_BYTES: Final = 1 << 20  # rows whose every column is read while they lie in the processor's cache
@@ -44,26 +44,27 @@ class Header:
     segment_number: int
     created_at_us: int
     boot_id: str | None = None
+    version: int = VERSION
 
 
 def header_of(payload: bytes) -> Header:
     """A header frame's payload, whose checksum holds, as a `Header`. Raises `FormatError` for one of a later format."""
     try:
         told = json.loads(payload)
-        if told.get("version", VERSION) != VERSION:
+        if told.get("version", BY_ROW) not in range(BY_ROW, VERSION + 1):
             raise later_format(told["version"])
         header = _header(told)
         row_format(header.columns)
         row_type_of(header.columns)  # refuses a name that stands twice
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = " ".join(str(error).split())[:200]
-        raise FormatError(f"its header does not read as format {VERSION} ({why}); {_WHAT_NOW}") from None
+        raise FormatError(f"its header does not read as a format up to {VERSION} ({why}); {_WHAT_NOW}") from None
     return header
 
 
 def later_format(version: object) -> FormatError:
     """The error for a segment of another format."""
-    return FormatError(f"it has spool format {version}, this version reads {VERSION}; {_WHAT_NOW}")
+    return FormatError(f"it has spool format {version}, this version reads up to {VERSION}; {_WHAT_NOW}")
 
 
 def _header(told: Mapping[str, Any]) -> Header:
@@ -79,12 +80,28 @@ def _header(told: Mapping[str, Any]) -> Header:
         segment_number=told["segment_number"],
         created_at_us=told["created_at_us"],
         boot_id=told.get("boot_id"),
+        version=told.get("version", BY_ROW),
     )
 
 
 def row_type_of(columns: Sequence[Column]) -> np.dtype[Any]:
-    """How a sample row lies in a segment: time in µs, GPU slot, null mask, then the columns."""
+    """What a sample row is made of: time in µs, GPU slot, null mask, then the columns."""
     return np.dtype([("@t", "<i8"), ("@slot", "<u2"), ("@null", "<u8"), *((c.name, "<" + c.type) for c in columns)])
+
+
+def block_of(body: Body, header: Header, at: int, frames: int, rows: int) -> Rows:
+    """`frames` frames of `rows` samples each from `at` on, as a view: each field of it is shaped frames by rows."""
+    row_type = row_type_of(header.columns)
+    head = ("head", f"V{FRAME_BYTES}")
+    if header.version == BY_ROW:
+        return cast("Rows", np.frombuffer(body, np.dtype([head, ("rows", row_type, (rows,))]), frames, at)["rows"])
+    fields = [(name, kind, (rows,)) for name, (kind, *_) in (row_type.fields or {}).items()]
+    return cast("Rows", np.frombuffer(body, np.dtype([head, *fields]), frames, at))
+
+
+def samples_in(block: Rows) -> int:
+    """How many samples a block holds."""
+    return int(block["@slot"].size)
 
 
 def samples_frame(
@@ -92,12 +109,12 @@ def samples_frame(
 ) -> pl.DataFrame:
     """Rows of segments with one layout as one frame; GPUs and nodes are looked up, not repeated row by row."""
     slots: list[tuple[Header, Slot]] = []
-    total = sum(block.size for _, rows in parts for block in rows)
+    total = sum(samples_in(block) for _, rows in parts for block in rows)
     taken = rooms.columns(row_type_of(columns), total)
     gpu = np.empty(total, np.uint32)
     at = 0
     for header, blocks in _together(parts):
-        until = at + sum(block.size for block in blocks)
+        until = at + sum(samples_in(block) for block in blocks)
         _fill({name: into[at:until] for name, into in taken.items()}, blocks)
         gpu[at:until] = taken["@slot"][at:until]
         gpu[at:until] += np.uint32(len(slots))
@@ -171,10 +188,10 @@ def _fill(columns: Mapping[str, Rows], blocks: Sequence[Rows]) -> None:
 
     Few frames at a time, all columns of each: what is read from memory is read once.
     """
-    gpus = blocks[0].shape[1]
+    gpus = blocks[0]["@slot"].shape[1]
     bits = dict.fromkeys(("@t", "@slot", "@null"), _NO_BIT)
     grids = [(name, column.reshape(gpus, -1), bits.setdefault(name, len(bits) - 3)) for name, column in columns.items()]
-    step = max(1, _CACHED_BYTES // (gpus * blocks[0].dtype.itemsize))
+    step = max(1, _CACHED_BYTES // blocks[0].strides[0])
     at = 0
     for block in blocks:
         for begin in range(0, len(block), step):

@@ -21,6 +21,7 @@ import uuid
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -35,6 +36,7 @@ from sources.telemetry.spool_format import (
     RECORD,
     ROW_PREFIX,
     SAMPLES,
+    VERSION,
     Column,
     Seal,
     Slot,
@@ -96,10 +98,11 @@ class SpoolWriter:
         if segment_bytes * 2 > max_bytes:
             raise ValueError(f"max_bytes {max_bytes} must hold two segments of {segment_bytes} bytes")
         self._format = struct.Struct(row_format(columns))
+        self._layouts: dict[int, struct.Struct] = {}  # of a whole tick, by how many GPUs it has
         self._columns = tuple(Column(*c) for c in columns)
         self._names = tuple(c.name for c in self._columns)
         self._identity = {
-            "version": 1,
+            "version": VERSION,
             "cluster": cluster,
             "node": node,
             "source": source,
@@ -160,7 +163,7 @@ class SpoolWriter:
         for gpu_uuid, values in rows:
             self._pack(payload, at, sampled_at_us, self._number[gpu_uuid], values)
             at += size
-        return self._append(SAMPLES, payload, sampled_at_us, len(rows))
+        return self._append(SAMPLES, self._by_column(payload, len(rows)), sampled_at_us, len(rows))
 
     def record(self, kind: str, row: Mapping[str, Any], at_us: int | None = None) -> bool:
         """Append one record; its instants (`*_at`, `valid_from`, `valid_to`) are integers in µs.
@@ -233,6 +236,15 @@ class SpoolWriter:
                     return
         self._pack_carefully(payload, at, time_us, slot, values)
 
+    def _by_column(self, payload: bytearray, count: int) -> bytes | bytearray:
+        """The packed rows of a tick column after column."""
+        if count < 2:  # noqa: PLR2004 - one row is its columns already
+            return payload
+        layout = self._layouts.get(count)
+        if layout is None:
+            layout = self._layouts[count] = struct.Struct(row_format(self._columns, count))
+        return layout.pack(*chain.from_iterable(zip(*self._format.iter_unpack(payload), strict=True)))
+
     def _pack_carefully(self, payload: bytearray, at: int, time_us: int, slot: int, values: Values) -> None:
         unknown = values.keys() - set(self._names)
         if unknown:
@@ -274,7 +286,7 @@ class SpoolWriter:
             self._pending.popleft()
         return True
 
-    def _append(self, kind: int, payload: bytearray, at_us: int, rows: int) -> bool:
+    def _append(self, kind: int, payload: bytes | bytearray, at_us: int, rows: int) -> bool:
         if self._refused or self._pending:
             self._write_pending()
         return self._put(kind, payload, at_us, rows)

@@ -6,6 +6,9 @@ their life (`spool.py`), turning frames into tables (`segment.py`).
 A segment is `MAGIC`, a header frame (JSON), frames of samples and records, the header frame again, and a seal.
 A frame is its head (sync mark, kind, length, sequence number), a CRC-32 over head and payload, and the payload.
 
+Samples of a frame are the rows of one tick. Format 1 holds them row after row; format 2 column after column: all times,
+all slots, all null masks, all values of the first column and so on, which a reader takes apart in half the time.
+
 A later format has another `MAGIC`, or a header with a higher `version`: a reader leaves such a segment where it is.
 Within a format, frames and records of a kind that a reader does not know are reported and kept, never misread.
 """
@@ -21,7 +24,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 MAGIC: Final = b"ALMSPOL1"
-VERSION: Final = 1
+VERSION: Final = 2
+BY_ROW: Final = 1  # the format whose frames hold row after row
 SYNC: Final = b"\xa1\x1c\xf7\x0e"
 HEADER, SAMPLES, RECORD = 1, 2, 3
 KINDS: Final = (HEADER, SAMPLES, RECORD)
@@ -127,14 +131,17 @@ def header_payload(header: Mapping[str, Any]) -> bytes:
     return json.dumps(header, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
-def row_format(columns: Sequence[Column]) -> str:
-    """`struct` format of one sample row. Raises `ValueError` for an unknown type or more than 64 columns."""
+def row_format(columns: Sequence[Column], rows: int = 1) -> str:
+    """`struct` format of the samples of one frame, column after column; for one row that is the row.
+
+    Raises `ValueError` for an unknown type or more than 64 columns.
+    """
     if len(columns) > 64:  # noqa: PLR2004 - one bit each in the null mask
         raise ValueError(f"{len(columns)} columns; a sample row has room for 64: split the collector's columns")
     unknown = [c for c in columns if c.type not in CODES]
     if unknown:
         raise ValueError(f"column {unknown[0].name}: type {unknown[0].type!r} is not one of {', '.join(CODES)}")
-    return "<" + ROW_PREFIX + "".join(CODES[c.type] for c in columns)
+    return "<" + "".join(f"{rows}{code}" for code in (*ROW_PREFIX, *(CODES[c.type] for c in columns)))
 
 
 class Seal(NamedTuple):

@@ -170,15 +170,19 @@ def rewritten(
 
 
 LATER: dict[str, tuple[Change, bytes, str]] = {
-    "version": (lambda h: h | {"version": 2}, MAGIC, "spool format 2, this version reads 1"),
-    "mark": (lambda h: h | {"version": 2}, b"ALMSPOL2", "spool format 2, this version reads 1"),
+    "version": (lambda h: h | {"version": 3}, MAGIC, "spool format 3, this version reads up to 2"),
+    "mark": (lambda h: h | {"version": 3}, b"ALMSPOL3", "spool format 3, this version reads up to 2"),
     "column type": (
         lambda h: h | {"columns": [["power_w", "f2", "W"], *h["columns"][1:]]},
         MAGIC,
-        "does not read as format 1 (column power_w: type 'f2'",
+        "does not read as a format up to 2 (column power_w: type 'f2'",
     ),
-    "lost key": (lambda h: {k: v for k, v in h.items() if k != "slots"}, MAGIC, "does not read as format 1 ('slots')"),
-    "slot": (lambda h: h | {"slots": [[*s, "new"] for s in h["slots"]]}, MAGIC, "does not read as format 1"),
+    "lost key": (
+        lambda h: {k: v for k, v in h.items() if k != "slots"},
+        MAGIC,
+        "does not read as a format up to 2 ('slots')",
+    ),
+    "slot": (lambda h: h | {"slots": [[*s, "new"] for s in h["slots"]]}, MAGIC, "does not read as a format up to 2"),
 }
 
 
