@@ -100,6 +100,8 @@ def make(version: Path) -> None:
         publish_home(home)
         for table in KEPT:
             shutil.copytree(home.lake / table, version / "lake" / table)
+        for log in version.rglob("_delta_log/*.json"):
+            log.write_text(log.read_text().replace(root.as_uri(), "file:///almanac"))
 
 
 if __name__ == "__main__":
