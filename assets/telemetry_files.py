@@ -30,7 +30,8 @@ from warehouse.lake import Lake
 
 ROW_GROUP = 1_000_000
 WRITE_BATCH = 16_384
-PAGE_BYTES = 4 << 20  # of a column in a file: few pages, for each is pressed by itself and read as a whole
+PAGE_ROWS = 32_768  # a page is pressed by itself, and a reader who seeks one GPU takes whole pages apart
+PAGE_BYTES = 4 << 20
 # Arrow's own allocator gives the memory of every file back and asks for it again, and the system clears it each time.
 pa.set_memory_pool(pa.system_memory_pool())
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -107,7 +108,7 @@ def _write(path: Path, body: pl.DataFrame) -> None:
         write_statistics=[name for name in SOUGHT if name in columns],
         row_group_size=ROW_GROUP,
         write_batch_size=WRITE_BATCH,
-        max_rows_per_page=ROW_GROUP,
+        max_rows_per_page=PAGE_ROWS,
         data_page_size=PAGE_BYTES,
         store_schema=False,
     )
