@@ -23,7 +23,7 @@ from warehouse.home import Home
 ARCHIVE = "spool"
 BATCH_BYTES = 1 << 30  # about 3 M rows: what a gate and a commit cost is shared by many
 GROUP_BYTES = 64 << 20  # about what one thread holds at a time
-THREADS = min(4, (os.cpu_count() or 1) + 1)  # one more than cores: some wait for the disk; each holds a group in memory
+THREADS = min(4, os.cpu_count() or 1)  # each holds a group in memory
 KEEP_SEGMENTS = dt.timedelta(days=7)
 
 
