@@ -50,6 +50,7 @@ EFFICIENCY: Final = (
     "cost_focus",
     "link_counter_kinds",
     "link_history",
+    "pcie_links",
     "link_health",
     "suspects",
 )

@@ -98,7 +98,7 @@ def _blocked(con: duckdb.DuckDBPyConnection, present: set[str]) -> list[Finding]
     ).fetchall()
     for table, source, reason, load_id in telemetry:
         rule = f"the newest batch of {source} could be landed"
-        remedy = _REMEDY.format("a good batch", f"--load-id {load_id}") if reason else ""
+        remedy = _REMEDY.format(_BATCH, f"--load-id {load_id}") if reason else ""
         findings.append(Finding(table, rule, "critical", not reason, reason, remedy=remedy))
     return findings
 
@@ -107,6 +107,7 @@ _DISMISSED = (
     "select subject_id from ops.dismissals "
     "qualify row_number() over (partition by subject_id order by decided_at desc) = 1 and decision = 'dismissed'"
 )
+_BATCH = "a good batch, land this one all the same (almanac ingest --inbox HOME/quarantine --accept)"
 _REMEDY = 'land {}, or set this one aside: almanac dismiss {} --reason "…"'
 
 
