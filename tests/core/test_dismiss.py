@@ -129,10 +129,11 @@ def failing(at: Home) -> list[str]:
 
 def test_a_blocked_batch_is_dismissed_by_its_load(at: Home) -> None:
     load_id = blocked_batch(at, [])
-    assert failing(at) == [
-        "land a good batch, land this one all the same (almanac ingest --inbox HOME/quarantine --accept), "
-        'or set this one aside: almanac dismiss --load-id load-7 --reason "…"'
-    ]
+    told = (
+        "land a good batch (what a clock or a jump held back: almanac ingest --inbox HOME/quarantine --accept), or set "
+        'this one aside: almanac dismiss --load-id load-7 --reason "…"'
+    )
+    assert failing(at) == [told]
     decide(at, refused_load(at, load_id), "dismissed", "a test of the clock")
     publish_home(at)
     assert failing(at) == []

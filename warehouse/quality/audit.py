@@ -107,7 +107,7 @@ _DISMISSED = (
     "select subject_id from ops.dismissals "
     "qualify row_number() over (partition by subject_id order by decided_at desc) = 1 and decision = 'dismissed'"
 )
-_BATCH = "a good batch, land this one all the same (almanac ingest --inbox HOME/quarantine --accept)"
+_BATCH = "a good batch (what a clock or a jump held back: almanac ingest --inbox HOME/quarantine --accept)"
 _REMEDY = 'land {}, or set this one aside: almanac dismiss {} --reason "…"'
 
 
