@@ -44,7 +44,7 @@ def steady_columns(model: type[SQLModel]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many values a column has, and the sizes of some of them, evenly taken: enough for a median."""
+    """How many values a column has, and the sizes of some of them, taken by chance: enough for a median."""
 
     count: int
     some: pl.Series
@@ -55,7 +55,7 @@ def sizes_of(good: pl.DataFrame, model: type[SQLModel]) -> dict[str, Sizes]:
     found = {}
     for name in steady_columns(model):
         values = good.get_column(name).drop_nulls()
-        some = values.gather_every(max(1, len(values) // ENOUGH))
+        some = values.sample(ENOUGH, seed=0) if len(values) > ENOUGH else values
         found[name] = Sizes(len(values), some.cast(pl.Float64).abs())
     return found
 
