@@ -36,6 +36,8 @@ def test_sql_imports_duckdb_and_little_else(home: Path) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("command", ["run", "load", "check", "ingest", "report", "export", "collect", "sources", "mfu", "synthetic"])
+@pytest.mark.parametrize(
+    "command", ["run", "load", "check", "ingest", "report", "export", "collect", "sources", "mfu", "synthetic"]
+)
 def test_help_of_every_command_is_light(command: str) -> None:
     assert modules_after(command, "--help").isdisjoint({*HEAVY, "duckdb", "httpx"})
