@@ -58,9 +58,9 @@ class Prepared:
 
 def prepare(lake: Lake, groups: Sequence[Sequence[Waiting]], known: Known) -> list[Prepared]:
     """Every group, in their order. Raises `OSError` when the disk is full: nothing is committed then."""
-    if len(groups) == 1:
-        return [_prepare(lake, groups[0], known, Rooms())]
     rooms = Rooms()
+    if len(groups) == 1:
+        return [_prepare(lake, groups[0], known, rooms)]
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(lambda group: _prepare(lake, group, known, rooms), groups))
 

@@ -40,6 +40,7 @@ from sources.telemetry.spool_format import (
     Column,
     Seal,
     Slot,
+    fitting,
     frame,
     header_payload,
     row_format,
@@ -253,7 +254,7 @@ class SpoolWriter:
         mask = 0
         for i, column in enumerate(self._columns):
             value = values.get(column.name)
-            stored = None if value is None else _fitting(value, column)
+            stored = None if value is None else fitting(value, column)
             if value is not None and stored is None:
                 self._explain(time_us, slot, column.name, value)
             mask |= (stored is None) << i
@@ -397,15 +398,3 @@ class SpoolWriter:
             gap = {"reason": "disk_full", "from_at": from_us, "to_at": to_us, "rows": rows}
             self._pending.append(("gap", gap, at_us))
         self._notify(f"spool {self._directory}: writing again; {rows} samples were refused")
-
-
-def _fitting(value: float, column: Column) -> int | float | None:
-    """The value as the column's type holds it, or None where it does not fit."""
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is the one unequal to itself
-        return None
-    if column.type[0] == "f":
-        return float(value)
-    whole = round(value)
-    bits = 8 * int(column.type[1])
-    low, high = (0, (1 << bits) - 1) if column.type[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-    return whole if low <= whole <= high else None

@@ -144,6 +144,18 @@ def row_format(columns: Sequence[Column], rows: int = 1) -> str:
     return "<" + "".join(f"{rows}{code}" for code in (*ROW_PREFIX, *(CODES[c.type] for c in columns)))
 
 
+def fitting(value: float, column: Column) -> int | float | None:
+    """The value as the column's type holds it, or None where it does not fit."""
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is the one unequal to itself
+        return None
+    if column.type[0] == "f":
+        return float(value)
+    whole = round(value)
+    bits = 8 * int(column.type[1])
+    low, high = (0, (1 << bits) - 1) if column.type[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return whole if low <= whole <= high else None
+
+
 class Seal(NamedTuple):
     """What the seal says of the bytes before it."""
 
