@@ -61,6 +61,9 @@ def why_none(wrong: Sequence[Waiting]) -> str:
 
 def remedy(home: Home) -> str:
     """What to run once a person has looked."""
-    return (
-        f"`almanac ingest --home {home.root} --inbox {home.quarantine} --accept` lands them; delete what is not wanted"
-    )
+    return f"{accept_command(home)} lands them; delete what is not wanted"
+
+
+def accept_command(home: Home) -> str:
+    """The call that lands what only a person may let land."""
+    return f"`almanac ingest --home {home.root} --inbox {home.quarantine} --accept`"

@@ -32,6 +32,7 @@ from warehouse.schema.ops import QualityResult
 PAYLOAD = "__payload_id"
 MOST_NODES = 64
 HOUR_US = 3_600_000_000
+_MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +256,6 @@ def _commit(
     )
     fault_point("land:committed")
     return done[0] if done else Counts()
-
-
-_MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 def _there(handle: DeltaTable, fresh: pl.DataFrame, model: type[SQLModel]) -> pl.DataFrame:

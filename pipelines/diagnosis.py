@@ -80,6 +80,7 @@ def _lake(home: Home) -> Iterator[Finding]:
 
 def _set_aside(home: Home) -> Iterator[Finding]:
     """Segments in quarantine/: nothing else speaks of them once the ingest that put them there is over."""
+    from assets.ingest_report import accept_command
     from assets.waiting import waiting
 
     found = waiting([home.quarantine])
@@ -93,7 +94,7 @@ def _set_aside(home: Home) -> Iterator[Finding]:
         "note",
         "quarantine",
         f"{count}: {short(reason, 'ops.loads and ops.quarantine tell the rest', REASON_SHOWN)}; "
-        f"`almanac ingest --home {home.root} --inbox {home.quarantine} --accept` lands what a clock or a jump held "
+        f"{accept_command(home)} lands what a clock or a jump held "
         "back; delete what is damaged or not wanted",
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-Column = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray[Any, np.dtype[Any]]
 _ALIGNED: Final = 64  # bytes at which a column begins
 
 
@@ -20,16 +20,16 @@ class Rooms:
     """Rooms for the frames of one batch; they are freed with it. Threads may share one."""
 
     def __init__(self) -> None:
-        self._free: list[Column] = []
+        self._free: list[Array] = []
 
-    def columns(self, row_type: np.dtype[Any], total: int) -> dict[str, Column]:
+    def columns(self, row_type: np.dtype[Any], total: int) -> dict[str, Array]:
         """An array of `total` values for each field of `row_type`, by name; what is in them is left over from before."""
         fields = {name: kind for name, (kind, *_) in (row_type.fields or {}).items()}
         starts, size = _starts(fields, total)
         room = self._lend(size)
         return {name: room[starts[name] :][: total * kind.itemsize].view(kind) for name, kind in fields.items()}
 
-    def _lend(self, size: int) -> Column:
+    def _lend(self, size: int) -> Array:
         try:
             memory = self._free.pop()
         except IndexError:
@@ -46,7 +46,7 @@ class _Lease:
 
     __slots__ = ("__array_interface__", "__weakref__")
 
-    def __init__(self, memory: Column) -> None:
+    def __init__(self, memory: Array) -> None:
         self.__array_interface__ = memory.__array_interface__
 
 

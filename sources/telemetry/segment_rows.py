@@ -21,7 +21,7 @@ from sources.telemetry.spool_format import BY_ROW, FRAME_BYTES, VERSION, Body, C
 
 Rows = np.ndarray[Any, np.dtype[Any]]
 _CACHED_BYTES: Final = 1 << 20  # rows whose every column is read while they lie in the processor's cache
-_NO_BIT: Final = 64  # one that no null mask has
+_PREFIX: Final = (("@t", "<i8"), ("@slot", "<u2"), ("@null", "<u8"))  # as `spool_format.ROW_PREFIX`
 _WHAT_NOW: Final = "install a newer almanac and ingest again, the segment waits where it is"
 
 
@@ -86,7 +86,7 @@ def _header(told: Mapping[str, Any]) -> Header:
 
 def row_type_of(columns: Sequence[Column]) -> np.dtype[Any]:
     """What a sample row is made of: time in µs, GPU slot, null mask, then the columns."""
-    return np.dtype([("@t", "<i8"), ("@slot", "<u2"), ("@null", "<u8"), *((c.name, "<" + c.type) for c in columns)])
+    return np.dtype([*_PREFIX, *((c.name, "<" + c.type) for c in columns)])
 
 
 def block_of(body: Body, header: Header, at: int, frames: int, rows: int) -> Rows:
@@ -136,20 +136,22 @@ def _known(masks: Rows, count: int) -> list[pa.Buffer | None]:
 
     masks: one for each row, bit i set where column i has none. Most rows lack nothing, or the same few columns.
     """
-    never = np.bitwise_and.reduce(masks)
-    rows = np.flatnonzero(masks != never)
+    never = int(np.bitwise_and.reduce(masks)) if len(masks) else 0
+    rows = np.flatnonzero(masks != np.uint64(never))
     kinds, kind = np.unique(masks[rows], return_inverse=True)
-    nowhere = pa.py_buffer(bytes(-(-len(masks) // 8)))
     made: dict[bytes, pa.Buffer | None] = {}
     out = []
     for i in range(count):
+        if never >> i & 1:
+            out.append(pa.py_buffer(bytes(-(-len(masks) // 8))))
+            continue
         lacking = kinds >> np.uint64(i) & np.uint64(1) != 0
         pattern = lacking.tobytes()
         if pattern not in made:
             have = np.ones(len(masks), np.bool_)
             have[rows[lacking[kind]]] = False
             made[pattern] = pa.py_buffer(np.packbits(have, bitorder="little")) if lacking.any() else None
-        out.append(nowhere if len(masks) and never >> np.uint64(i) & np.uint64(1) else made[pattern])
+        out.append(made[pattern])
     return out
 
 
@@ -189,17 +191,17 @@ def _fill(columns: Mapping[str, Rows], blocks: Sequence[Rows]) -> None:
     Few frames at a time, all columns of each: what is read from memory is read once.
     """
     gpus = blocks[0]["@slot"].shape[1]
-    bits = dict.fromkeys(("@t", "@slot", "@null"), _NO_BIT)
-    grids = [(name, column.reshape(gpus, -1), bits.setdefault(name, len(bits) - 3)) for name, column in columns.items()]
+    grids = [(name, column.reshape(gpus, -1), place) for place, (name, column) in enumerate(columns.items())]
     step = max(1, _CACHED_BYTES // blocks[0].strides[0])
     at = 0
     for block in blocks:
         for begin in range(0, len(block), step):
             part = block[begin : begin + step]
             until = at + len(part)
-            lacking = int(np.bitwise_and.reduce(part["@null"], axis=None))
-            for name, grid, bit in grids:
-                if not lacking >> bit & 1:
+            # Bits by place: time, slot and mask come before the columns, and are never lacking.
+            lacking = int(np.bitwise_and.reduce(part["@null"], axis=None)) << len(_PREFIX)
+            for name, grid, place in grids:
+                if not lacking >> place & 1:
                     grid[:, at:until] = part[name].T
             at = until
 
