@@ -196,7 +196,7 @@ def _land_samples(work: _Work, ready: Sequence[Prepared], version: int) -> Lande
     outcomes.append(on_time(one.span for one in ready))
     outcomes.append(_declared({name for one in ready for name in one.undeclared}))
     fault_point("land:candidate-written")
-    outcomes += _gate([path for one in ready for path in one.written.paths])
+    outcomes += _gate(ready)
     fault_point("land:gate-passed")
     _quarantine(work, refused)
     _keep_unknown(work, pl.concat([one.unknown for one in ready]))
@@ -263,14 +263,17 @@ def _declared(undeclared: set[str]) -> Outcome:
     )
 
 
-def _gate(paths: Sequence[Path]) -> list[Outcome]:
+def _gate(ready: Sequence[Prepared]) -> list[Outcome]:
     """The suite on the candidate files; uniqueness is already given by the sort that removed repeats."""
     from warehouse.quality.gx import validate_files
 
+    paths = [path for one in ready for path in one.written.paths]
     if not paths:
         return []
     unique = uniqueness_of(GpuSample).name
-    return validate_files(paths, [e for e in suite_of(GpuSample) if e.name != unique], {"date": "DATE"})
+    suite = [e for e in suite_of(GpuSample) if e.name != unique]
+    edges = pl.concat([one.edges for one in ready if one.kept])
+    return validate_files(paths, suite, {"date": "DATE"}, edges)
 
 
 def _refuse(work: _Work, wrong: Sequence[Waiting]) -> None:

@@ -159,13 +159,14 @@ def _lost(before: pl.Series, after: pl.Series) -> bool:
 
 def _samples(frame: pl.DataFrame) -> pl.DataFrame:
     """The declared columns of samples, text still as the numbers it was read as."""
-    return frame.select(_held(frame.schema.get(name), name, kind) for name, kind in lake_schema(GpuSample).items())
+    have = frame.schema
+    return frame.select(_held(have.get(name), name, kind) for name, kind in lake_schema(GpuSample).items())
 
 
 def _held(have: pl.DataType | None, name: str, kind: pl.DataType) -> pl.Expr:
     if have is None:
         return pl.lit(None, kind).alias(name)
-    if have == pl.Categorical:
+    if have in (kind, pl.Categorical):
         return pl.col(name)
     if have == pl.UInt64 and kind == pl.Int64:  # the blanks are gone, and they were all that lay above 2⁶³ - 17
         return pl.col(name).reinterpret(signed=True)
@@ -205,19 +206,14 @@ Refusal = tuple[str, str, pl.Series, pl.Series]  # column, reason, where, the va
 
 def _suspects(frame: pl.DataFrame, names: Sequence[str]) -> set[str]:
     """Columns that reach up to where blanks begin, or hold NaN; most batches have none but the large counters."""
-    if frame.is_empty():
-        return set()
-    floats = [name for name in names if frame.schema[name].is_float()]
-    told = (
-        frame.lazy()
-        .select(
-            *((pl.col(name).max() >= _INT32_BLANK).alias(name) for name in names),
-            *(pl.col(name).is_nan().any().alias(f"@nan {name}") for name in floats),
-        )
-        .collect()
-        .row(0, named=True)
+    return {name for name in names if _is_suspect(frame.get_column(name))}
+
+
+def _is_suspect(column: pl.Series) -> bool:
+    highest = column.max()
+    return (isinstance(highest, int | float) and highest >= _INT32_BLANK) or (
+        column.dtype.is_float() and bool(column.is_nan().any())
     )
-    return {name for name in names if told[name] or told.get(f"@nan {name}")}
 
 
 def _blank_rules(frame: pl.DataFrame, column: Column) -> list[tuple[pl.Expr, str]]:

@@ -30,15 +30,16 @@ class Encodings:
 
 def encodings(body: pl.DataFrame) -> Encodings:
     """Encodings for the columns of one file."""
-    numbers = [name for name, kind in body.schema.items() if kind.is_numeric() and name not in NEVER_REPEATS]
+    schema = body.schema
+    numbers = [name for name, kind in schema.items() if kind.is_numeric() and name not in NEVER_REPEATS]
     # Rows by chance: every so many would be the same tick of every GPU, where counters have just begun.
     rows = np.random.default_rng(0).integers(0, body.height, SOME) if body.height > SOME else np.arange(body.height)
     some = body.select(pl.col(numbers).gather(rows))
     words = some.select(pl.all().n_unique()).row(0, named=True)
-    floats = [name for name in numbers if body.schema[name].is_float()]
+    floats = [name for name in numbers if schema[name].is_float()]
     plain = _hardly_repeat(body, [name for name in floats if words[name] > len(rows) / 2])
     other = dict.fromkeys((name for name in NEVER_REPEATS if name in body.columns), "BYTE_STREAM_SPLIT")
-    for name, kind in body.schema.items():
+    for name, kind in schema.items():
         if kind.is_temporal() or (kind.is_integer() and words[name] > FEW):
             other[name] = "DELTA_BINARY_PACKED"
     return Encodings([name for name in body.columns if name not in other and name not in plain], other)

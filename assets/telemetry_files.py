@@ -47,11 +47,10 @@ class Written:
 
 
 def write_files(lake: Lake, model: type[SQLModel], rows: pl.DataFrame) -> Written:
-    """One file for each UTC day (column `date`), sorted as given. The table must be partitioned by `date`.
+    """One file for each UTC day (column `date`), sorted as given. The table must exist, partitioned by `date`.
 
     Raises `OSError` when the disk is full; nothing is left behind then.
     """
-    lake.open(model)
     root = lake.path(model)
     paths: list[Path] = []
     adds: list[AddAction] = []

@@ -24,6 +24,7 @@ from sources.telemetry.rooms import Rooms
 from sources.telemetry.segment import read_segments
 from warehouse.lake import Lake
 from warehouse.quality.batches import Sizes, sizes_of
+from warehouse.quality.edges import edges_of
 from warehouse.quality.rows import REFUSED, refuse
 from warehouse.schema.declare import qualified_name
 from warehouse.schema.telemetry import GpuSample
@@ -36,8 +37,9 @@ class Prepared:
     """What became of a group. `hurt` are segments with damage: nothing of them is in here.
 
     read = kept + refused + repeated; records: frames of the other telemetry tables; unknown: records that no table
-    takes, for the quarantine; late: parts of rows that have landed already, counted as repeated; sizes: what batch rules
-    compare, nothing where no row is kept; nodes: None where they are many; span: first and last time of the kept samples.
+    takes, for the quarantine; late: parts of rows that have landed already, counted as repeated; edges: those of the
+    kept samples; sizes: what batch rules compare, nothing where no row is kept; nodes: None where they are many; span:
+    first and last time of the kept samples.
     """
 
     segment_ids: Sequence[str]
@@ -49,6 +51,7 @@ class Prepared:
     read: int
     kept: int
     refused: pl.DataFrame
+    edges: pl.DataFrame
     sizes: Mapping[str, Sizes]
     hours: Sequence[int]
     nodes: Sequence[str] | None
@@ -84,12 +87,15 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known, rooms: Rooms) -
     if rows is None or rows.is_empty():
         nothing, late = pl.DataFrame(schema=REFUSED), pl.DataFrame()
         return Prepared(
-            ids, hurt, records, unknown, late, undeclared, read, 0, nothing, {}, [], [], None, Written([], [])
+            ids, hurt, records, unknown, late, undeclared, read, 0, nothing, late, {}, [], [], None, Written([], [])
         )
     fresh = known.without_known(rows)
     late = refuse(late_parts(known, rows), GpuSample)[0] if fresh.height < rows.height else rows.clear()
     del rows
-    good, refused = refuse(fresh, GpuSample)
+    edges = edges_of(fresh)
+    good, refused = refuse(fresh, GpuSample, edges)
+    if good.height < fresh.height:
+        edges = edges_of(good)
     del fresh
     span = good.select(pl.col("sampled_at").min().alias("a"), pl.col("sampled_at").max().alias("b")).row(0)
     return Prepared(
@@ -102,6 +108,7 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known, rooms: Rooms) -
         read,
         good.height,
         refused,
+        edges,
         sizes_of(good, GpuSample),
         hours_of(good),
         few_nodes(good).get("nodes"),

@@ -45,6 +45,8 @@ class Known:
 
     def near(self, rows: pl.DataFrame) -> list[Path]:
         """Files that could hold rows with the keys of these, by their statistics."""
+        if self._files.is_empty():
+            return []
         low, high = bounds(rows, _BOUNDS)
         apart = pl.any_horizontal(
             bound

@@ -13,6 +13,7 @@ from functools import cache
 import polars as pl
 from sqlmodel import SQLModel
 
+from warehouse.quality.edges import edges_of
 from warehouse.schema.declare import bounds_of, key_of, lake_columns, lake_schema, table_of
 
 
@@ -20,13 +21,13 @@ from warehouse.schema.declare import bounds_of, key_of, lake_columns, lake_schem
 class RowRule:
     """One rule: rows for which `bad` is true are refused. `column` is the one named in the reason.
 
-    broken: whether any row may break it, in one value; cheaper to ask than every row.
+    settled: the edges of the column tell whether any row breaks it; cheaper to ask than every row.
     """
 
     name: str
     column: str
     bad: pl.Expr
-    broken: pl.Expr
+    settled: bool = True
 
 
 def conform(frame: pl.DataFrame, model: type[SQLModel]) -> tuple[pl.DataFrame, pl.Series]:
@@ -91,18 +92,17 @@ def row_rules(model: type[SQLModel]) -> Sequence[RowRule]:
     for column in lake_columns(model):
         name, here = column.name, pl.col(column.name)
         if not column.nullable or column.primary_key:
-            rules.append(RowRule(f"{name} is given", name, here.is_null(), here.null_count() > 0))
+            rules.append(RowRule(f"{name} is given", name, here.is_null()))
         low, high = bounds_of(model, name)
         if low is not None:
-            rules.append(RowRule(f"{name} >= {low:g}", name, here < low, here.min() < low))
+            rules.append(RowRule(f"{name} >= {low:g}", name, here < low))
         if high is not None:
-            rules.append(RowRule(f"{name} <= {high:g}", name, here > high, here.max() > high))
+            rules.append(RowRule(f"{name} <= {high:g}", name, here > high))
         if column.info["one_of"]:
             words = list(column.info["one_of"])
-            other = ~here.is_in(words)
-            rules.append(RowRule(f"{name} is one of {', '.join(words)}", name, other, other.any()))
+            rules.append(RowRule(f"{name} is one of {', '.join(words)}", name, ~here.is_in(words), settled=False))
         if lake_schema(model)[name].is_float():
-            rules.append(RowRule(f"{name} is a finite number", name, ~here.is_finite(), ~here.sum().is_finite()))
+            rules.append(RowRule(f"{name} is a finite number", name, ~here.is_finite()))
     return rules
 
 
@@ -127,19 +127,29 @@ def split(frame: pl.DataFrame, cast_reasons: pl.Series, model: type[SQLModel]) -
     return Split(good, pl.concat([refused, _refuse_uncast(frame, cast_reasons, uncast), conflicts]), repeats)
 
 
-def refuse(frame: pl.DataFrame, model: type[SQLModel]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def refuse(
+    frame: pl.DataFrame, model: type[SQLModel], edges: pl.DataFrame | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(good rows, refused rows with rule, reason and raw form) by the row rules alone.
 
-    All rules are asked in one pass; most batches break none, and then nothing is copied.
+    edges: those of the frame, where they are known. Most batches break no rule, and then nothing is copied.
     """
+    told = edges_of(frame) if edges is None else edges
     rules = row_rules(model)
-    asked = frame.lazy().select(r.broken.alias(str(i)) for i, r in enumerate(rules)).collect().row(0) if rules else ()
-    broken = [rule for rule, hit in zip(rules, asked, strict=True) if hit]
+    broken = [*_broken(told, [r for r in rules if r.settled]), *_broken(frame, [r for r in rules if not r.settled])]
     if not broken:
         return frame, pl.DataFrame(schema=REFUSED)
     verdicts = frame.select(rule.bad.fill_null(value=False).alias(f"r{i}") for i, rule in enumerate(broken))
     bad = verdicts.select(pl.any_horizontal(pl.all())).to_series()
     return frame.filter(~bad), _refuse(frame, verdicts, broken, bad)
+
+
+def _broken(frame: pl.DataFrame, rules: Sequence[RowRule]) -> list[RowRule]:
+    """The rules that any row breaks."""
+    if not rules:
+        return []
+    asked = frame.lazy().select(rule.bad.any().alias(str(i)) for i, rule in enumerate(rules)).collect().row(0)
+    return [rule for rule, hit in zip(rules, asked, strict=True) if hit]
 
 
 def _refuse(frame: pl.DataFrame, verdicts: pl.DataFrame, rules: list[RowRule], bad: pl.Series) -> pl.DataFrame:

@@ -10,33 +10,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import duckdb
+import polars as pl
 
+from warehouse.quality.edges import SETTLED
 from warehouse.quality.suite import Expectation
 
 TABLE = "broken"
 
 
 def create_screen(
-    con: duckdb.DuckDBPyConnection, table: str, suite: Sequence[Expectation]
+    con: duckdb.DuckDBPyConnection, suite: Sequence[Expectation], edges: pl.DataFrame | None = None
 ) -> dict[str, list[Expectation]]:
     """Make the table of counts, one row; returns which rules each of its columns counts the breaking rows of.
 
-    Rules that block are counted together, every other rule alone.
+    con: has the candidate as `candidate`. edges: those of the candidate, where they are known: rules they settle are
+    asked of them and not of every row. Rules that block are counted together, every other rule alone.
     Empty where no rule is about rows, or where they cannot be asked together (the table lacks a column that a rule
     names): then each is asked for itself.
     """
-    rules: dict[str, list[Expectation]] = {}
+    settled = [rule for rule in suite if rule.bad and edges is not None and rule.kind in SETTLED]
+    rules: dict[str, list[Expectation]] = {"reached": settled} if settled else {}
     for place, rule in enumerate(suite):
-        if rule.bad:
+        if rule.bad and rule not in settled:
             rules.setdefault("blocking" if rule.severity == "critical" else f"rule_{place}", []).append(rule)
     if not rules:
         return {}
+    if edges is not None:
+        con.register("reach", edges.to_arrow())
     broken = {name: " or ".join(f"({r.bad})" for r in asked) for name, asked in rules.items()}
-    counts = ", ".join(f"count(*) filter (where {bad}) as {name}" for name, bad in broken.items())
-    # A table, not a view: Great Expectations asks it three times. As a filter each condition looks only at rows that no other has caught, and no truth value is kept for any row.
-    caught = f"select * from {table} where {' or '.join(broken.values())}"
+    reached = broken.pop("reached", "")
+    parts = [f"(select count(*) as reached from reach where {reached})"] if reached else []
+    if broken:
+        counts = ", ".join(f"count(*) filter (where {bad}) as {name}" for name, bad in broken.items())
+        # As a filter each condition looks only at rows that no other has caught, and no truth value is kept for any.
+        parts.append(f"(select {counts} from (select * from candidate where {' or '.join(broken.values())}))")
     try:
-        con.execute(f"create table {TABLE} as select {counts} from ({caught})")
+        # A table, not a view: Great Expectations asks it three times.
+        con.execute(f"create table {TABLE} as select * from {', '.join(parts)}")
     except duckdb.Error:
         return {}
     return rules
