@@ -306,12 +306,18 @@ def _span_of(rows: pl.DataFrame) -> dict[str, str]:
 
 def few_nodes(rows: pl.DataFrame) -> dict[str, list[str]]:
     """The nodes of samples as a note for the roll-up, and with their clusters; nothing where they are many or not told."""
-    if "node" not in rows.columns or rows["node"].null_count():
-        return {}
-    nodes = rows["node"].unique().cast(pl.String).sort().to_list()
-    if len(nodes) > MOST_NODES:
+    nodes = nodes_of(rows)
+    if nodes is None:
         return {}
     return {"nodes": nodes, "places": places_of(rows)} if "cluster" in rows.columns else {"nodes": nodes}
+
+
+def nodes_of(rows: pl.DataFrame) -> list[str] | None:
+    """The nodes of samples in order; None where they are many or not told."""
+    if "node" not in rows.columns or rows["node"].null_count():
+        return None
+    nodes = rows["node"].unique().cast(pl.String).sort().to_list()
+    return nodes if len(nodes) <= MOST_NODES else None
 
 
 def places_of(rows: pl.DataFrame) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from assets.landing import few_nodes, hours_of
+from assets.landing import hours_of, nodes_of
 from assets.telemetry_clean import clean_segments
 from assets.telemetry_files import Written, write_files
 from assets.telemetry_known import Known
@@ -111,7 +111,7 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known, rooms: Rooms) -
         edges,
         sizes_of(good, GpuSample),
         hours_of(good),
-        few_nodes(good).get("nodes"),
+        nodes_of(good),
         span if good.height else None,
         write_files(lake, GpuSample, good),
     )

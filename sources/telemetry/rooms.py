@@ -14,6 +14,7 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _ALIGNED: Final = 64  # bytes at which a column begins
+_SPARE: Final = 2  # groups differ in size, and what nobody writes to takes no memory
 
 
 class Rooms:
@@ -35,7 +36,7 @@ class Rooms:
         except IndexError:
             memory = np.empty(0, np.uint8)
         if memory.size < size:
-            memory = np.empty(size, np.uint8)
+            memory = np.empty(size * _SPARE, np.uint8)
         lease = _Lease(memory)
         weakref.finalize(lease, self._free.append, memory).atexit = False
         return np.asarray(lease)[:size]

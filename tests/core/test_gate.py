@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
 from warehouse.quality.batches import Outcome
-from warehouse.quality.gx import validate_files
+from warehouse.quality.gx import validate_files, validate_table
 from warehouse.quality.suite import suite_of
 from warehouse.schema.declare import lake_schema
 from warehouse.schema.telemetry import GpuSample
@@ -80,3 +82,25 @@ def test_a_repeated_key_is_found_beside_rules_about_rows(tmp_path: Path, bad: st
     outcomes = gate(tmp_path, {}, {"sampled_at": AT, "gpu_uuid": bad})
     assert any("is unique" in name for name in failed(outcomes)) is (bad is not None)
     assert ("gpu_uuid is given" in failed(outcomes)) is (bad is None)
+
+
+def test_gates_side_by_side_do_not_see_each_other(tmp_path: Path) -> None:
+    def broken(number: int) -> dict[str, int | None]:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        return failed(gate(folder, *[{"power_w": -1.0}] * number))
+
+    with ThreadPoolExecutor(3) as pool:
+        told = list(pool.map(broken, range(6)))
+    assert told == [{}] + [{"power_w is between 0 and 100000": rows} for rows in range(1, 6)]
+
+
+def test_a_table_of_a_database_is_judged_where_it_lies(tmp_path: Path) -> None:
+    database = tmp_path / "published.duckdb"
+    with duckdb.connect(str(database)) as con:
+        con.execute("create schema ops; create table ops.loads as select null::varchar as node, 7 as power_w")
+    suite = [e for e in suite_of(GpuSample) if e.arguments.get("column") in ("node", "power_w")]
+    for _ in range(2):
+        assert failed(validate_table(database, "loads", suite, "ops")) == {"node is given": 1}
+    with duckdb.connect(str(database)) as con:  # nothing holds it open
+        con.execute("drop table ops.loads")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import threading
+import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,20 @@ from warehouse.quality.screen import TABLE, create_screen
 from warehouse.quality.suite import Expectation
 
 # GX fetches after it has given the connection back; a rollback on return would empty the cursor.
-ENGINE = {
-    "isolation_level": "AUTOCOMMIT",
-    "skip_autocommit_rollback": True,
-    "pool_reset_on_return": None,
-    "connect_args": {"read_only": True},
-}
+ENGINE = {"isolation_level": "AUTOCOMMIT", "skip_autocommit_rollback": True, "pool_reset_on_return": None}
 SAMPLE_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """A database in memory, with one connection of ours, and the tables of it that Great Expectations knows."""
+
+    source: Any
+    con: duckdb.DuckDBPyConnection
+    assets: dict[str, Any]
+
+
+_made = threading.local()
 
 
 def validate_files(
@@ -44,33 +52,46 @@ def validate_files(
     partitions: name and DuckDB type of path partitions. edges: those of what was written (`edges.py`): where they
     break no rule about one column, the files are not read for it.
     """
-    with tempfile.TemporaryDirectory(prefix="almanac-gate-") as folder:
-        database = Path(folder) / "gate.duckdb"
-        listed = ", ".join(quoted(str(f)) for f in files)
-        with duckdb.connect(str(database)) as con:
-            con.execute("set TimeZone = 'UTC'")
-            kinds = ", ".join(f"'{name}': {kind}" for name, kind in (partitions or {}).items())
-            hive = f"hive_partitioning = true, hive_types = {{{kinds}}}" if kinds else "hive_partitioning = false"
-            con.execute(f"create view candidate as select * from read_parquet([{listed}], {hive})")
-            screen = create_screen(con, suite, edges)
-        with _source(database) as source:
-            kept = _kept(source, screen) if screen else []
-            left = [e for e in suite if e not in kept]
-            asked = iter(_ask(source, "candidate", None, left) if left else [])
-            return [_passed(e) if e in kept else next(asked) for e in suite]
+    listed = ", ".join(quoted(str(f)) for f in files)
+    kinds = ", ".join(f"'{name}': {kind}" for name, kind in (partitions or {}).items())
+    hive = f"hive_partitioning = true, hive_types = {{{kinds}}}" if kinds else "hive_partitioning = false"
+    return _judged(_gate(), f"select * from read_parquet([{listed}], {hive})", suite, edges)
 
 
 def validate_table(
     database: Path, table: str, suite: Sequence[Expectation], schema: str | None = None
 ) -> list[Outcome]:
-    """Run a suite over one table or view of a DuckDB file: first yes or no, then details of what failed."""
-    with _source(database) as source:
-        return _ask(source, table, schema, suite)
+    """Run a suite over one table or view of a DuckDB file."""
+    gate = _gate()
+    gate.con.execute(f"attach {quoted(str(database))} as audited (read_only)")
+    try:
+        return _judged(gate, f'select * from audited."{schema or "main"}"."{table}"', suite, None)
+    finally:
+        gate.con.execute("drop view if exists candidate; detach audited")
 
 
-@contextmanager
-def _source(database: Path) -> Iterator[Any]:
-    """The database as a source of Great Expectations, which is imported here because that takes seconds."""
+def _judged(gate: _Gate, candidate: str, suite: Sequence[Expectation], edges: pl.DataFrame | None) -> list[Outcome]:
+    """First yes or no by counts, then details of what failed."""
+    gate.con.execute(f"create or replace view candidate as {candidate}")
+    screen = create_screen(gate.con, suite, edges)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kept = _kept(gate, screen) if screen else []
+        left = [e for e in suite if e not in kept]
+        asked = iter(_ask(gate, left) if left else [])
+    return [_passed(e) if e in kept else next(asked) for e in suite]
+
+
+def _gate() -> _Gate:
+    """This thread's own, made once: that takes longer than judging a batch."""
+    if getattr(_made, "process", None) != os.getpid():
+        _made.gate, _made.process = _open(), os.getpid()
+    gate: _Gate = _made.gate
+    return gate
+
+
+def _open() -> _Gate:
+    """A gate; Great Expectations is imported here because that takes seconds."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -80,29 +101,30 @@ def _source(database: Path) -> Iterator[Any]:
         # An ephemeral context has nowhere to save to, yet renders all it holds as YAML at every step: half of a gate.
         context._save_project_config = _nothing_saved  # noqa: SLF001
         context.variables.progress_bars = {"globally": False, "metric_calculations": False}
-        source = context.data_sources.add_sql("gate", connection_string=f"duckdb:///{database}", kwargs=ENGINE)
-        try:
-            yield source
-        finally:
-            source.get_execution_engine().close()
+        # A name, so that every connection of Great Expectations sees the same database.
+        address = f"duckdb:///:memory:gate-{uuid.uuid4().hex}"
+        source = context.data_sources.add_sql("gate", connection_string=address, kwargs=ENGINE)
+        con = source.get_execution_engine().engine.raw_connection().driver_connection
+    con.execute("set TimeZone = 'UTC'")
+    return _Gate(source, con, {})
 
 
 def _nothing_saved() -> None:
     """In place of saving."""
 
 
-def _kept(source: Any, screen: Mapping[str, Sequence[Expectation]]) -> list[Expectation]:
+def _kept(gate: _Gate, screen: Mapping[str, Sequence[Expectation]]) -> list[Expectation]:
     """The rules that no row breaks."""
     none = {"min_value": 0, "max_value": 0}
     counts = [
         Expectation(name, "ExpectColumnValuesToBeBetween", {"column": name, **none}, "critical") for name in screen
     ]
-    told = _verdicts(_batch(source, TABLE, None), counts)
+    told = _verdicts(_batch(gate, TABLE), counts)
     return [e for count, result in zip(counts, told, strict=True) if result.success for e in screen[count.name]]
 
 
-def _ask(source: Any, table: str, schema: str | None, suite: Sequence[Expectation]) -> list[Outcome]:
-    batch = _batch(source, table, schema)
+def _ask(gate: _Gate, suite: Sequence[Expectation]) -> list[Outcome]:
+    batch = _batch(gate, "candidate")
     outcomes = []
     for expectation, result in zip(suite, _verdicts(batch, suite), strict=True):
         if result.success:
@@ -113,9 +135,11 @@ def _ask(source: Any, table: str, schema: str | None, suite: Sequence[Expectatio
     return outcomes
 
 
-def _batch(source: Any, table: str, schema: str | None) -> Any:
-    asset = source.add_table_asset(table, table_name=table, schema_name=schema)
-    return asset.add_batch_definition_whole_table("all").get_batch()
+def _batch(gate: _Gate, table: str) -> Any:
+    if table not in gate.assets:
+        asset = gate.source.add_table_asset(table, table_name=table)
+        gate.assets[table] = asset.add_batch_definition_whole_table("all")
+    return gate.assets[table].get_batch()
 
 
 def _built(expectation: Expectation) -> Any:

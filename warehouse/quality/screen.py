@@ -7,7 +7,7 @@ of its rules asked for itself. Fifty rules asked one by one cost Great Expectati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import polars as pl
@@ -24,29 +24,36 @@ def create_screen(
     """Make the table of counts, one row; returns which rules each of its columns counts the breaking rows of.
 
     con: has the candidate as `candidate`. edges: those of the candidate, where they are known: rules they settle are
-    asked of them and not of every row. Rules that block are counted together, every other rule alone.
-    Empty where no rule is about rows, or where they cannot be asked together (the table lacks a column that a rule
-    names): then each is asked for itself.
+    asked of them and not of every row. Rules about rows that block are counted together, every other rule alone.
+    Empty where they cannot be asked together (the table lacks a column that a rule names): then each is asked for
+    itself.
     """
     settled = [rule for rule in suite if rule.bad and edges is not None and rule.kind in SETTLED]
-    rules: dict[str, list[Expectation]] = {"reached": settled} if settled else {}
+    by_row: dict[str, list[Expectation]] = {}
     for place, rule in enumerate(suite):
         if rule.bad and rule not in settled:
-            rules.setdefault("blocking" if rule.severity == "critical" else f"rule_{place}", []).append(rule)
-    if not rules:
-        return {}
-    if edges is not None:
-        con.register("reach", edges.to_arrow())
-    broken = {name: " or ".join(f"({r.bad})" for r in asked) for name, asked in rules.items()}
-    reached = broken.pop("reached", "")
-    parts = [f"(select count(*) as reached from reach where {reached})"] if reached else []
-    if broken:
-        counts = ", ".join(f"count(*) filter (where {bad}) as {name}" for name, bad in broken.items())
-        # As a filter each condition looks only at rows that no other has caught, and no truth value is kept for any.
-        parts.append(f"(select {counts} from (select * from candidate where {' or '.join(broken.values())}))")
+            by_row.setdefault("blocking" if rule.severity == "critical" else f"rule_{place}", []).append(rule)
+    alone = {f"rule_{place}": rule for place, rule in enumerate(suite) if rule.count}
+    counts = [f"({rule.count}) as {name}" for name, rule in alone.items()]
+    if settled:
+        con.register("reach", edges)  # takes the place of those of the batch before
+        counts.append(f"(select count(*) from reach where {_any(settled)}) as reached")
     try:
         # A table, not a view: Great Expectations asks it three times.
-        con.execute(f"create table {TABLE} as select * from {', '.join(parts)}")
+        con.execute(f"create or replace table {TABLE} as select {', '.join([*counts, '*'])} from {_rows(by_row)}")
     except duckdb.Error:
         return {}
-    return rules
+    return by_row | {name: [rule] for name, rule in alone.items()} | ({"reached": settled} if settled else {})
+
+
+def _rows(rules: Mapping[str, Sequence[Expectation]]) -> str:
+    if not rules:
+        return "(select 0 as none)"
+    broken = {name: _any(asked) for name, asked in rules.items()}
+    counts = ", ".join(f"count(*) filter (where {bad}) as {name}" for name, bad in broken.items())
+    # As a filter each condition looks only at rows that no other has caught, and no truth value is kept for any.
+    return f"(select {counts} from (select * from candidate where {' or '.join(broken.values())}))"
+
+
+def _any(rules: Sequence[Expectation]) -> str:
+    return " or ".join(f"({rule.bad})" for rule in rules)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlmodel import SQLModel
 
@@ -16,12 +16,19 @@ from warehouse.ddl import quoted
 from warehouse.quality.rows import identity
 from warehouse.schema.declare import bounds_of, key_of, lake_columns, table_of
 
+_OTHER_COLUMNS: Final = (
+    "select count(*) from (select column_name as name from (describe candidate)) as have "
+    "full join (select unnest([{}]) as name) as wanted on have.name = wanted.name "
+    "where have.name is null or wanted.name is null"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """One Great Expectations rule by class name; `critical` blocks a batch, `warning` reports.
 
     bad: SQL that is true of a row that breaks the rule; empty where the rule is about the whole table.
+    count: for a rule about the whole table a query on `candidate` that gives one number, 0 where nothing breaks it.
     """
 
     name: str
@@ -29,18 +36,21 @@ class Expectation:
     arguments: dict[str, Any]
     severity: str
     bad: str = ""
+    count: str = ""
 
 
 def suite_of(model: type[SQLModel]) -> list[Expectation]:
     """Columns present, keys given and unique, bounds, allowed words, and the table's own checks."""
     table = table_of(model)
     columns = lake_columns(model)
+    names = [c.name for c in columns]
     out = [
         Expectation(
             "the columns are the declared ones",
             "ExpectTableColumnsToMatchSet",
-            {"column_set": [c.name for c in columns], "exact_match": True},
+            {"column_set": names, "exact_match": True},
             "critical",
+            count=_OTHER_COLUMNS.format(", ".join(quoted(name) for name in names)),
         )
     ]
     for column in columns:
@@ -93,7 +103,11 @@ def uniqueness_of(model: type[SQLModel]) -> Expectation:
     # One grouped query in SQL: GX's own compound-uniqueness expectation concatenates text for every row.
     query = f"select {listed}, count(*) as times from {{batch}} group by all having count(*) > 1"
     return Expectation(
-        f"{', '.join(columns)} is unique", "UnexpectedRowsExpectation", {"unexpected_rows_query": query}, "critical"
+        f"{', '.join(columns)} is unique",
+        "UnexpectedRowsExpectation",
+        {"unexpected_rows_query": query},
+        "critical",
+        count=f"select count(*) from ({query.format(batch='candidate')})",
     )
 
 
