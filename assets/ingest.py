@@ -2,7 +2,8 @@
 
 Belongs here: the order of ingest. Does not belong here: finding segments (`waiting.py`), decoding
 (`sources.telemetry`), cleaning (`telemetry_clean.py`), roll-ups, Dagster. GPU samples go the fast way: Parquet files
-are written first, the gate looks at those files, and one commit adds them with the ids of their segments.
+are written first, the gate looks at those files and at how far their columns reach, and one commit adds them with the
+ids of their segments.
 """
 
 from __future__ import annotations

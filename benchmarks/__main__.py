@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-RUNS = {"telemetry_peers": [["--rows", "200000"], ["--rows", "2457600", "--gpus", "512", "--no-links"]]}
+RUNS = {"telemetry_peers": [["--rows", "200000"], ["--rows", "2457600", "--gpus", "512", "4096", "--no-links"]]}
 MOST_SECONDS = 1800
 SHOWN = {
     "gpus": "GPUs",
