@@ -23,6 +23,12 @@ DAY = dt.date(2026, 3, 1)
 TABLES = sorted(tables())
 
 
+def typed(number: float, kind: pl.DataType) -> float | Decimal:
+    if kind.is_decimal():
+        return Decimal(str(number))
+    return int(number) if kind.is_integer() else float(number)
+
+
 def sound(model: type[SQLModel]) -> dict[str, Any]:
     """A row that breaks no rule: the lowest allowed number, the first allowed word; null where that may be."""
     row: dict[str, Any] = {}
@@ -33,7 +39,7 @@ def sound(model: type[SQLModel]) -> dict[str, Any]:
         elif kind.is_numeric():
             low, high = bounds_of(model, column.name)
             number = low if low is not None else high if high is not None else 0
-            row[column.name] = Decimal(str(number)) if kind.is_decimal() else kind.to_python()(number)
+            row[column.name] = typed(number, kind)
         elif column.info["one_of"]:
             row[column.name] = column.info["one_of"][0]
         else:
@@ -51,7 +57,7 @@ def breaking(model: type[SQLModel], rule: Expectation) -> list[Any]:
     kind = lake_schema(model)[rule.arguments["column"]]
     low, high = rule.arguments.get("min_value"), rule.arguments.get("max_value")
     beyond = [*([] if low is None else [low - 1]), *([] if high is None else [2 * high + 1])]
-    return [Decimal(str(v)) if kind.is_decimal() else kind.to_python()(v) for v in beyond]
+    return [typed(number, kind) for number in beyond]
 
 
 @pytest.fixture(scope="module")

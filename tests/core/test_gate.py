@@ -11,6 +11,7 @@ import duckdb
 import polars as pl
 import pytest
 
+from warehouse.quality import gx
 from warehouse.quality.batches import Outcome
 from warehouse.quality.gx import validate_files, validate_table
 from warehouse.quality.suite import suite_of
@@ -104,3 +105,14 @@ def test_a_table_of_a_database_is_judged_where_it_lies(tmp_path: Path) -> None:
         assert failed(validate_table(database, "loads", suite, "ops")) == {"node is given": 1}
     with duckdb.connect(str(database)) as con:  # nothing holds it open
         con.execute("drop table ops.loads")
+
+
+def test_memory_does_not_grow_with_the_number_of_gates(tmp_path: Path) -> None:
+    def held_bytes() -> int:
+        for power_w in (-1.0, 300.0, 300.0, 300.0, 300.0):
+            gate(tmp_path, {"power_w": power_w})
+        told = gx._gate().con.execute("select sum(memory_usage_bytes) from duckdb_memory()").fetchall()
+        return int(told[0][0])
+
+    held_bytes()
+    assert held_bytes() == held_bytes()
