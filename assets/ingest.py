@@ -354,10 +354,7 @@ def _last_stats(work: _Work) -> dict[str, Any] | None:
 
 def _quarantine(work: _Work, refused: pl.DataFrame) -> None:
     if refused.height:
-        rows = refused.with_columns(
-            pl.lit("").alias("locator"), pl.lit(None, dtype=pl.String).alias("payload_sha256")
-        ).select("rule", "reason", "locator", "raw", "payload_sha256")
-        write_quarantine(work.lake, work.source, SAMPLES, rows)
+        write_quarantine(work.lake, work.source, SAMPLES, refused)
 
 
 def _keep_unknown(work: _Work, rows: pl.DataFrame) -> None:

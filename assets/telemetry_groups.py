@@ -18,6 +18,7 @@ from assets.telemetry_clean import clean_segments
 from assets.telemetry_files import Written, write_files
 from assets.telemetry_known import Known
 from assets.telemetry_parts import late_parts
+from assets.telemetry_refused import with_origin
 from assets.telemetry_unknown import unknown_kinds, unknown_records
 from assets.waiting import THREADS, Waiting
 from sources.telemetry.rooms import Rooms
@@ -85,7 +86,7 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known, rooms: Rooms) -
     rows = cleaned.frames.get(SAMPLES)
     del cleaned
     if rows is None or rows.is_empty():
-        nothing, late = pl.DataFrame(schema=REFUSED), pl.DataFrame()
+        nothing, late = with_origin(pl.DataFrame(schema=REFUSED), group), pl.DataFrame()
         return Prepared(
             ids, hurt, records, unknown, late, undeclared, read, 0, nothing, late, {}, [], [], None, Written([], [])
         )
@@ -107,7 +108,7 @@ def _prepare(lake: Lake, group: Sequence[Waiting], known: Known, rooms: Rooms) -
         undeclared,
         read,
         good.height,
-        refused,
+        with_origin(refused, [w for w in group if w not in hurt]),
         edges,
         sizes_of(good, GpuSample),
         hours_of(good),
