@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import polars as pl
@@ -57,6 +57,7 @@ CONVERSIONS: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
     ("Hz", "MHz"): (1, 1_000_000),
 }
 POWER_PLAUSIBLE_OVER_LIMIT: Final = 2.0  # readings above the limit are real (599.7 W on a 400 W board), not above twice
+_LAYOUTS: Final = 64  # of columns: asked for with every segment
 _DAY_US: Final = 86_400_000_000
 _DCGM_FP64_BLANK: Final = 140737488355328.0
 _DCGM_KINDS: Final = 4  # blank, not found, not supported, not permitted
@@ -119,7 +120,7 @@ def clean_samples(raw: pl.DataFrame, columns: Sequence[Column]) -> tuple[pl.Data
     Of rows with equal key the first stays, filled from the others where a collector's rows come in parts.
     Raises `UnitError`.
     """
-    if problem := unknown_unit(columns):
+    if problem := unknown_unit(tuple(columns)):
         raise UnitError(problem)
     known = [c for c in columns if c.name in GpuSample.model_fields]
     ordered = by_gpu_and_time(raw)
@@ -173,7 +174,8 @@ def _held(have: pl.DataType | None, name: str, kind: pl.DataType) -> pl.Expr:
     return pl.col(name).cast(kind)
 
 
-def unknown_unit(columns: Sequence[Column]) -> str:
+@lru_cache(maxsize=_LAYOUTS)
+def unknown_unit(columns: tuple[Column, ...]) -> str:
     """What is wrong with the units of a segment's columns: one line, or empty text."""
     for column in columns:
         if column.name in GpuSample.model_fields:

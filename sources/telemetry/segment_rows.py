@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from sources.telemetry.spool_format import BY_ROW, FRAME_BYTES, VERSION, Body, C
 Rows = np.ndarray[Any, np.dtype[Any]]
 _CACHED_BYTES: Final = 1 << 20  # rows whose every column is read while they lie in the processor's cache
 _PREFIX: Final = (("@t", "<i8"), ("@slot", "<u2"), ("@null", "<u8"))  # as `spool_format.ROW_PREFIX`
+_LAYOUTS: Final = 64  # a fleet has a few, and asks for each with every segment
 _WHAT_NOW: Final = "install a newer almanac and ingest again, the segment waits where it is"
 
 
@@ -84,7 +86,8 @@ def _header(told: Mapping[str, Any]) -> Header:
     )
 
 
-def row_type_of(columns: Sequence[Column]) -> np.dtype[Any]:
+@lru_cache(maxsize=_LAYOUTS)
+def row_type_of(columns: tuple[Column, ...]) -> np.dtype[Any]:
     """What a sample row is made of: time in µs, GPU slot, null mask, then the columns."""
     return np.dtype([*_PREFIX, *((c.name, "<" + c.type) for c in columns)])
 
