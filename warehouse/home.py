@@ -6,12 +6,14 @@ Belongs here: paths and whether they can be written. Does not belong here: what 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from warehouse.errors import WarehouseError
 
+_ODD = re.compile(r"[^A-Za-z0-9/\-_.~!$&'()*+,;=:@]")  # what an address writes as %20 and the like
 FOLDERS = ("spool", "inbox", "archive", "lake", "quarantine", "report", "dagster")
 
 
@@ -27,7 +29,8 @@ class Home:
         return cls(Path(path or os.environ.get("ALMANAC_HOME") or "almanac-home").absolute())
 
     def prepare(self) -> Home:
-        """Make the folders. Raises `WarehouseError` when the place cannot be written."""
+        """Make the folders. Raises `WarehouseError` when the place cannot be written, or its name not be read back."""
+        self._refuse_odd_names()
         try:
             for name in FOLDERS:
                 (self.root / name).mkdir(parents=True, exist_ok=True)
@@ -39,6 +42,14 @@ class Home:
                 f"cannot write in {self.root}: {error.strerror or error}; choose another place with --home"
             ) from error
         return self
+
+    def _refuse_odd_names(self) -> None:
+        """The lake tells its files as addresses, and what reads them takes `a%20b` for the name of a folder."""
+        if odd := sorted(set(_ODD.findall(str(self.root)))):
+            raise WarehouseError(
+                f"the path {self.root} cannot hold a lake: its files would not be found again for {' '.join(map(repr, odd))} "
+                "in it; choose a place named with plain letters, digits, - _ and . with --home"
+            )
 
     @property
     def spool(self) -> Path:

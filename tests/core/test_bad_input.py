@@ -385,3 +385,13 @@ def test_a_complaint_of_the_gate_is_a_line_a_person_reads(almanac: Console, home
     assert "nothing of file:q.csv landed: file/q: observed_in_the_future" in line
     assert line.endswith("ops.quality_results and ops.payloads hold the whole)")
     assert len(line) < 400
+
+
+@pytest.mark.parametrize(("name", "odd"), [("a b", "' '"), ("x%41y", "'%'"), ("übung", "'ü'"), ("q[1]", "'[' ']'")])
+def test_a_home_whose_lake_could_not_be_read_back_is_refused_before_anything_is_made(
+    almanac: Console, tmp_path: Path, name: str, odd: str
+) -> None:
+    answer = almanac("ingest", "--home", tmp_path / name)
+    assert answer.code == 2
+    assert f"cannot hold a lake: its files would not be found again for {odd} in it" in one_line(answer)
+    assert not (tmp_path / name).exists()
